@@ -64,7 +64,7 @@ ROUTES: tuple[Route, ...] = (
 )
 
 # After this prefix comes an idempotency key, which may contain slashes of the merchant's.
-_FREE = "/v1/idempotency-keys/"
+_KEY_PATH_PREFIX = "/v1/idempotency-keys/"
 # BR Codes of our shape have between 130 and 220 characters: their QR tables are made before the first request.
 _BR_CODE_LENGTHS = range(130, 221)
 PREPARE_AFTER_S = 3.0
@@ -89,13 +89,13 @@ def make_api(
             access_log.start()
         state.context = await open_context(settings)
         database_meter = DatabaseMeter()
-        aside = [asyncio.create_task(each) for each in (_prepare_boletos(state.context), database_meter.run())]
+        tasks = [asyncio.create_task(each) for each in (_prepare_boletos(state.context), database_meter.run())]
         try:
             yield
         finally:
-            for task in aside:
+            for task in tasks:
                 task.cancel()
-            await asyncio.gather(*aside, return_exceptions=True)
+            await asyncio.gather(*tasks, return_exceptions=True)
             meter.hand_on()
             database_meter.hand_on()
             await close_context(state.context)
@@ -124,7 +124,9 @@ def make_api(
         debug=False,
         pdb_on_exception=False,
     )
-    framework = _as_written(_identified(app.asgi_handler, _methods(app)), settings.docs_url, state.near)
+    framework = _refuse_other_spellings(
+        _answer_options_and_head(app.asgi_handler, _allowed_methods(app)), settings.docs_url, state.near
+    )
     app.asgi_handler = in_front(framework, ROUTES, context, meter)
     return app
 
@@ -137,7 +139,7 @@ async def _prepare_boletos(context: ApiContext) -> None:
     await asyncio.to_thread(context.printer.prepare)
 
 
-def _methods(app: Litestar) -> dict[str, bytes]:
+def _allowed_methods(app: Litestar) -> dict[str, bytes]:
     """The value of the Allow header for each path, by the framework's path template."""
     return {
         route.path_format: ", ".join(sorted(with_head(route.methods))).encode()
@@ -146,14 +148,14 @@ def _methods(app: Litestar) -> dict[str, bytes]:
     }
 
 
-def _as_written(asgi: ASGIApp, docs_url: str, near: Callable[[str], str | None]) -> ASGIApp:
+def _refuse_other_spellings(asgi: ASGIApp, docs_url: str, near: Callable[[str], str | None]) -> ASGIApp:
     """Answers 404 for a path in another spelling, such as /v1/charges/pix/ or /v1//charges/pix, which the framework
     would route too. The idempotency fingerprint covers the path as sent, so a retry in another spelling would count as
     a different request."""
 
     def outermost(scope: Scope, receive: Receive, send: Send) -> Awaitable[None]:
         path = scope.get("path", "")
-        if (path[-1:] != "/" and "//" not in path) or path.startswith(_FREE):
+        if (path[-1:] != "/" and "//" not in path) or path.startswith(_KEY_PATH_PREFIX):
             return asgi(scope, receive, send)
         exchange = new_exchange()
         answer = failure(Refused(Code.ROUTE_NOT_FOUND, message=near(path)), scope, exchange, docs_url)
@@ -163,7 +165,7 @@ def _as_written(asgi: ASGIApp, docs_url: str, near: Callable[[str], str | None])
     return outermost
 
 
-def _identified(asgi: ASGIApp, methods: dict[str, bytes]) -> ASGIApp:
+def _answer_options_and_head(asgi: ASGIApp, methods: dict[str, bytes]) -> ASGIApp:
     """Completes the framework's own answers to OPTIONS: with a request id, and an Allow header of every method of the
     path (the framework names those of the first handler only). HEAD is answered as GET, without the body."""
 
@@ -175,7 +177,7 @@ def _identified(asgi: ASGIApp, methods: dict[str, bytes]) -> ASGIApp:
         if method != "OPTIONS":
             return asgi(scope, receive, send)
 
-        async def identify(message: Message) -> None:
+        async def send_completed(message: Message) -> None:
             if message["type"] == "http.response.start" and all(
                 name.lower() != b"x-request-id" for name, _ in message["headers"]
             ):
@@ -187,15 +189,15 @@ def _identified(asgi: ASGIApp, methods: dict[str, bytes]) -> ASGIApp:
                 message["headers"] = [*headers, *new_exchange().all_headers()]
             await send(message)
 
-        return asgi(scope, receive, identify)
+        return asgi(scope, receive, send_completed)
 
     return outermost
 
 
 def _without_body(send: Send) -> Send:
-    async def without(message: Message) -> None:
+    async def send_without_body(message: Message) -> None:
         if message["type"] == "http.response.body":
             message = {"type": "http.response.body", "body": b"", "more_body": message.get("more_body", False)}
         await send(message)
 
-    return without
+    return send_without_body

@@ -72,7 +72,7 @@ class Caller(Struct, frozen=True, gc=False):
         return REMEMBER_TEST_S if self.test else REMEMBER_S
 
 
-_CAUSES: Final = {
+_CAUSE_MESSAGES: Final = {
     "missing": "There is no access token: send the header Authorization: Bearer <access_token>.",
     "malformed": "The Authorization header is not one bearer token: Authorization: Bearer <access_token>.",
     "unknown": "This access token is nobody's: it is mistyped, its credential was revoked, or it expired long ago. "
@@ -84,7 +84,7 @@ _CAUSES: Final = {
 def unauthenticated(cause: Literal["missing", "malformed", "unknown", "expired"]) -> Refused:
     """The 401 refusal with the message of its cause. Unknown and revoked tokens share a message: the lookup finds
     neither."""
-    return Refused(Code.UNAUTHENTICATED, message=_CAUSES[cause], cause=cause)
+    return Refused(Code.UNAUTHENTICATED, message=_CAUSE_MESSAGES[cause], cause=cause)
 
 
 find_callers = sql.many("credential.callers", Caller)
@@ -94,7 +94,7 @@ class Callers:
     def __init__(self, pool: Pool) -> None:
         self._pool = pool
         self._known: dict[bytes, tuple[Caller | None, float]] = {}
-        self._batcher: Batcher[bytes, Caller | None] = Batcher(self._find, lanes=1, batch_max=200)
+        self._batcher: Batcher[bytes, Caller | None] = Batcher(self._find_batch, lanes=1, batch_max=200)
 
     async def of(self, authorizations: Sequence[bytes], *, now: datetime) -> Caller:
         """The caller that a request's Authorization headers name. Refused(UNAUTHENTICATED), with the cause, when the
@@ -106,14 +106,14 @@ class Callers:
             raise unauthenticated("malformed")
         token_hash = sha256(authorization[7:].strip()).digest()
         clock = time.monotonic()
-        known = self._known.get(token_hash)
-        if known is None or known[1] < clock:
+        cached = self._known.get(token_hash)
+        if cached is None or cached[1] < clock:
             caller = await self._batcher.submit(token_hash)
             if len(self._known) >= _CALLERS_MAX:
                 self._known.clear()
             self._known[token_hash] = (caller, clock + (caller.remembered_s if caller else REMEMBER_UNKNOWN_S))
         else:
-            caller = known[0]
+            caller = cached[0]
         if caller is None:
             raise unauthenticated("unknown")
         if caller.expires_at <= now:
@@ -129,8 +129,8 @@ class Callers:
         self._known[caller.token_hash] = (fresh, clock + fresh.remembered_s)
         return fresh
 
-    async def _find(self, token_hashes: Sequence[bytes]) -> list[Caller | None]:
+    async def _find_batch(self, token_hashes: Sequence[bytes]) -> list[Caller | None]:
         async with session(self._pool) as conn:
             rows = await find_callers(conn, token_hashes=list(set(token_hashes)))
-        found = {row.token_hash: row for row in rows}
-        return [found.get(each) for each in token_hashes]
+        by_hash = {row.token_hash: row for row in rows}
+        return [by_hash.get(each) for each in token_hashes]

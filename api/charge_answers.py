@@ -29,9 +29,9 @@ from readmodels.charges.charge_list import METHODS
 from runtime.metrics import Often, charges_created_total
 from runtime.postgres import session
 
-_LOOKS_MAX: Final = 3
+_LOOKUPS_MAX: Final = 3
 # Values that clients send in place of a charge_id (a UUID), each with the hint that its refusal carries.
-_NO_CHARGE_IDS: Final = (
+_MISTAKEN_IDS: Final = (
     (re.compile(r"[{<:].*"), "put the charge_id that its creation answered in place of the name in the path."),
     (re.compile(r"[0-9]{20}"), "this looks like a nosso_numero. GET /v1/charges?nosso_numero= finds a boleto by it."),
     (re.compile(r"[0-9A-Za-z]{26,35}"), "this looks like a txid. GET /v1/charges?txid= finds a charge by it."),
@@ -40,7 +40,7 @@ _NO_CHARGE_IDS: Final = (
         "this looks like a public_id, which opens the payer's page; a charge_id is a UUID.",
     ),
 )
-_created = {
+_created_counters = {
     (method, test): Often(charges_created_total.labels(method, "test" if test else "production"))
     for method in METHODS
     for test in (True, False)
@@ -52,18 +52,18 @@ def charge_id_of(call: Call) -> UUID:
     return charge_id_in(call.path("charge_id"))
 
 
-def charge_id_in(given: str) -> UUID:
+def charge_id_in(text: str) -> UUID:
     """Parses a charge_id; Refused(CHARGE_NOT_FOUND) for any other text, with a hint of what the text looks like. The
     hint depends on the text alone, so it discloses nothing about what exists."""
-    charge_id = parse_id(given)
+    charge_id = parse_id(text)
     if charge_id is None:
-        hint = next((hint for looks, hint in _NO_CHARGE_IDS if looks.fullmatch(given)), None)
+        hint = next((hint for pattern, hint in _MISTAKEN_IDS if pattern.fullmatch(text)), None)
         raise Refused(Code.CHARGE_NOT_FOUND, message=hint and f"No such charge: {hint}")
     return charge_id
 
 
 async def charge_answer(context: ApiContext, call: Call, charge_id: UUID) -> Answer:
-    return Answer(encode(await _find(context, call, charge_id)))
+    return Answer(encode(await _find_charge(context, call, charge_id)))
 
 
 def create_charge(
@@ -75,12 +75,12 @@ def create_charge(
     """Runs the creation once per key and answers with the charge. `warnings` are about the body, so a replay of the
     same body carries them too."""
 
-    def count(doc: ChargeDoc) -> ChargeProjection:
-        _created[doc.payment_method, doc.test].inc()
-        return _warned(shown(context, call, doc), warnings)
+    def count_and_present(doc: ChargeDoc) -> ChargeProjection:
+        _created_counters[doc.payment_method, doc.test].inc()
+        return _with_warnings(shown(context, call, doc), warnings)
 
-    replayed = partial(_replayed, context, call, warnings)
-    return create_once(context, call, operation, replayed, count, _location)
+    find_replayed = partial(_replayed_charge, context, call, warnings)
+    return create_once(context, call, operation, find_replayed, count_and_present, _location)
 
 
 def _location(doc: ChargeDoc) -> str:
@@ -93,11 +93,13 @@ def body_warnings(call: Call, into: type[Struct]) -> tuple[str, ...]:
     return misspelt_fields(call.body, into) if call.caller.test else ()
 
 
-async def _replayed(context: ApiContext, call: Call, warnings: tuple[str, ...], charge_id: UUID) -> ChargeProjection:
-    return _warned(await _find(context, call, charge_id), warnings)
+async def _replayed_charge(
+    context: ApiContext, call: Call, warnings: tuple[str, ...], charge_id: UUID
+) -> ChargeProjection:
+    return _with_warnings(await _find_charge(context, call, charge_id), warnings)
 
 
-def _warned(charge: ChargeProjection, warnings: tuple[str, ...]) -> ChargeProjection:
+def _with_warnings(charge: ChargeProjection, warnings: tuple[str, ...]) -> ChargeProjection:
     return replace(charge, warnings=warnings) if warnings else charge
 
 
@@ -115,7 +117,7 @@ async def issue_boleto(
     `account_id` is the body's, `due_field` the name that the body gives the due date.
     """
     if (used := await context.keys.find(call.key_name)) is not None:
-        return await replay(context, call, used, partial(_replayed, context, call, warnings))
+        return await replay(context, call, used, partial(_replayed_charge, context, call, warnings))
     if not await approved(context, call):
         raise Refused(Code.KYC_REQUIRED)
     if request.kind == DUAL and not call.caller.test and await context.pix_suspended():
@@ -147,20 +149,20 @@ async def with_reference(
     boletos_only: bool = False,
 ) -> Answer:
     """Act on the pending charge with this external_id. If that charge is paid, cancelled or expired between lookup and
-    act, another pending charge may have the same external_id: the lookup is repeated, up to _LOOKS_MAX times."""
+    act, another pending charge may have the same external_id: the lookup is repeated, up to _LOOKUPS_MAX times."""
     await context.charges.expire_overdue(call.caller.owner)
-    look = 1
+    lookups = 1
     while True:
         async with session(context.pool) as conn:
-            found = await charge_of_reference(
+            charge_id = await charge_of_reference(
                 conn, call.caller.owner, external_id, now=call.now, boletos_only=boletos_only
             )
         try:
-            return await act(found)
+            return await act(charge_id)
         except Refused as refused:
-            if refused.code is not Code.CHARGE_NOT_PENDING or look == _LOOKS_MAX:
+            if refused.code is not Code.CHARGE_NOT_PENDING or lookups == _LOOKUPS_MAX:
                 raise
-        look += 1
+        lookups += 1
 
 
 def check_one_reference(charge_id: object, external_id: object) -> None:
@@ -168,7 +170,7 @@ def check_one_reference(charge_id: object, external_id: object) -> None:
         raise Refused(Code.CANCEL_REFERENCE_REQUIRED)
 
 
-async def _find(context: ApiContext, call: Call, charge_id: UUID) -> ChargeProjection:
+async def _find_charge(context: ApiContext, call: Call, charge_id: UUID) -> ChargeProjection:
     return shown(context, call, await context.charges.find(charge_id, call.caller.owner))
 
 

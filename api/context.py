@@ -106,15 +106,15 @@ class ApiContext:
 async def open_context(settings: Settings) -> ApiContext:
     """Opens the connections of a process. PostgreSQL must be reachable; Redis may come later."""
     pace = settings.pace
-    kept = settings.statements_kept
-    pool = await open_pool(settings.database_url, name="api", size=pace.api_pool_size, statements_kept=kept)
+    statements_kept = settings.statements_kept
+    pool = await open_pool(settings.database_url, name="api", size=pace.api_pool_size, statements_kept=statements_kept)
     await check_cell(pool, settings.cell)
     list_pool = await open_pool(
         settings.database_url,
         name="api lists",
         size=pace.list_pool_size,
         statement_s=pace.list_statement_s,
-        statements_kept=kept,
+        statements_kept=statements_kept,
     )
     standby = None
     if settings.database_read_url:
@@ -124,7 +124,7 @@ async def open_context(settings: Settings) -> ApiContext:
             size=pace.list_pool_size,
             size_min=0,
             statement_s=pace.list_statement_s,
-            statements_kept=kept,
+            statements_kept=statements_kept,
             target="any",
         )
     context = ApiContext(settings, pool, Reads(list_pool, standby), now=lambda: datetime.now(UTC))

@@ -19,7 +19,7 @@ from runtime.ids import new_token
 from runtime.metrics import Meter
 from runtime.postgres import DB_UNAVAILABLE
 
-_OF_THE_FRAMEWORK = {404: Code.ROUTE_NOT_FOUND, 405: Code.METHOD_NOT_ALLOWED, 413: Code.PAYLOAD_TOO_LARGE}
+_CODE_OF_STATUS = {404: Code.ROUTE_NOT_FOUND, 405: Code.METHOD_NOT_ALLOWED, 413: Code.PAYLOAD_TOO_LARGE}
 Headers = Iterable[tuple[bytes, bytes]]
 
 _log = structlog.get_logger()
@@ -55,11 +55,11 @@ class Exchange(Struct):
         took_s = meter.finish(method, route, status, self.started, self.request_id)
         if self.caller is None:
             return
-        made = agent = None
+        location = user_agent = None
         if status == 201:
-            made = next((value for name, value in headers if name == b"location"), None)
+            location = next((value for name, value in headers if name == b"location"), None)
         if self.refused is not None:
-            agent = next((value for name, value in scope["headers"] if name == b"user-agent"), None)
+            user_agent = next((value for name, value in scope["headers"] if name == b"user-agent"), None)
         context.request_log.add(
             LoggedRequest(
                 self.caller,
@@ -70,8 +70,8 @@ class Exchange(Struct):
                 status,
                 took_s,
                 self.refused,
-                made,
-                agent,
+                location,
+                user_agent,
             ),
             self.sent,
             body,
@@ -85,29 +85,29 @@ def new_exchange(started: float = 0.0) -> Exchange:
 def failure(error: Exception, scope: Scope, exchange: Exchange, docs_url: str) -> Answer:
     """The error envelope for any exception raised while a request is answered: a refusal of ours, an unavailable
     database, or an exception of the framework."""
-    refused = _refused(error, scope, exchange)
+    refused = _refusal_of(error, scope, exchange)
     exchange.refused = refused
     answer = refusal(refused, request_id=exchange.request_id, docs_url=docs_url)
-    if refused.code is Code.METHOD_NOT_ALLOWED and (methods := _allowed(error)):
+    if refused.code is Code.METHOD_NOT_ALLOWED and (methods := _allowed_methods(error)):
         answer.raw_headers.append((b"allow", methods.encode()))
     return answer
 
 
-def _allowed(error: Exception) -> str:
+def _allowed_methods(error: Exception) -> str:
     """The methods of the path as an Allow header, from the framework's exception; empty if it has none."""
-    told = (getattr(error, "headers", None) or {}).items()
+    headers = (getattr(error, "headers", None) or {}).items()
     return ", ".join(
-        with_head(method for name, value in told if name.lower() == "allow" for method in value.split(", "))
+        with_head(method for name, value in headers if name.lower() == "allow" for method in value.split(", "))
     )
 
 
 def with_head(methods: Iterable[str]) -> list[str]:
     """The methods, with HEAD added wherever there is GET (RFC 9110 section 9.1)."""
-    found = list(methods)
-    return [*found, "HEAD"] if "GET" in found and "HEAD" not in found else found
+    allowed = list(methods)
+    return [*allowed, "HEAD"] if "GET" in allowed and "HEAD" not in allowed else allowed
 
 
-def _refused(error: Exception, scope: Scope, exchange: Exchange) -> Refused:
+def _refusal_of(error: Exception, scope: Scope, exchange: Exchange) -> Refused:
     if isinstance(error, Refused):
         return error
     if isinstance(error, (*DB_UNAVAILABLE, OverflowError)):
@@ -116,11 +116,11 @@ def _refused(error: Exception, scope: Scope, exchange: Exchange) -> Refused:
         )
         return Refused(Code.SERVICE_UNAVAILABLE, retry_after_s=1)
     status = error.status_code if isinstance(error, HTTPException) else 500
-    if status == 405 and (methods := _allowed(error)):
-        told = f"This path does not answer to this method, but to {methods}."
-        return Refused(Code.METHOD_NOT_ALLOWED, message=told + instead_of(str(scope.get("method")), scope["path"]))
+    if status == 405 and (methods := _allowed_methods(error)):
+        message = f"This path does not answer to this method, but to {methods}."
+        return Refused(Code.METHOD_NOT_ALLOWED, message=message + instead_of(str(scope.get("method")), scope["path"]))
     if 400 <= status < 500:
-        return Refused(_OF_THE_FRAMEWORK.get(status, Code.VALIDATION_ERROR))
+        return Refused(_CODE_OF_STATUS.get(status, Code.VALIDATION_ERROR))
     _log.error(
         "request_broken",
         request_id=exchange.request_id,

@@ -57,10 +57,10 @@ async def check_terms(context: ApiContext, call: Call, integrador_code: str | No
 
 def scenario_of(call: Call) -> str | None:
     """The value of X-Sandbox-Bank (contract section 14); None without one, and for production credentials."""
-    given = call.header(b"x-sandbox-bank") if call.caller.test else None
-    if given is None:
+    header = call.header(b"x-sandbox-bank") if call.caller.test else None
+    if header is None:
         return None
-    scenario = given.decode("latin-1")
+    scenario = header.decode("latin-1")
     if scenario not in SCENARIOS:
         raise Refused(Code.VALIDATION_ERROR, fields={"X-Sandbox-Bank": f"must be one of {', '.join(SCENARIOS)}"})
     return scenario

@@ -24,25 +24,25 @@ from runtime.metrics import Meter
 _ID_CHARACTERS: Final = 36
 
 
-def handler_of(route: Route, opened: Callable[[], ApiContext], meter: Meter) -> HTTPRouteHandler:
-    in_turn = route.heavy or CURSOR in route.query
+def handler_of(route: Route, get_context: Callable[[], ApiContext], meter: Meter) -> HTTPRouteHandler:
+    takes_turn = route.heavy or CURSOR in route.query
 
     async def handle(context: NamedDependency[ApiContext], call: NamedDependency[Call]) -> Answer:
-        if not in_turn:
+        if not takes_turn:
             return await route.handle(context, call)
         async with context.shares.of(call.caller.owner):
             return await route.handle(context, call)
 
-    middleware = Recorded(route.method, route.path, opened, meter)
+    middleware = Recorded(route.method, route.path, get_context, meter)
     dependencies = {"call": Provide(provide_call, sync_to_thread=False)}
-    return _handler(route, middleware, opt={"route": route}, guards=[admitted], dependencies=dependencies)(handle)
+    return _http_handler(route, middleware, opt={"route": route}, guards=[admitted], dependencies=dependencies)(handle)
 
 
-def open_handler_of(route: OpenRoute, opened: Callable[[], ApiContext], meter: Meter) -> HTTPRouteHandler:
-    return _handler(route, Recorded(route.method, route.path, opened, meter))(route.handle)
+def open_handler_of(route: OpenRoute, get_context: Callable[[], ApiContext], meter: Meter) -> HTTPRouteHandler:
+    return _http_handler(route, Recorded(route.method, route.path, get_context, meter))(route.handle)
 
 
-def _handler(route: Route | OpenRoute, middleware: "Recorded", **more: Any) -> HTTPRouteHandler:
+def _http_handler(route: Route | OpenRoute, middleware: "Recorded", **options: Any) -> HTTPRouteHandler:
     return HTTPRouteHandler(
         route.path,
         http_method=route.method,
@@ -50,7 +50,7 @@ def _handler(route: Route | OpenRoute, middleware: "Recorded", **more: Any) -> H
         status_code=200,
         include_in_schema=False,
         middleware=[middleware],
-        **more,
+        **options,
     )
 
 
@@ -75,12 +75,12 @@ def provide_call(request: Request[Any, Any, Any], context: NamedDependency[ApiCo
 def answer_failure(request: Request[Any, Any, Any], error: Any) -> Any:
     """Exception handler. A request that matched no route did not pass the middleware and has no request id yet."""
     scope = request.scope
-    recorded: Exchange | None = scope["state"].get("exchange")
-    exchange = recorded or new_exchange()
+    existing: Exchange | None = scope["state"].get("exchange")
+    exchange = existing or new_exchange()
     if getattr(error, "status_code", None) == 404 and not isinstance(error, Refused):
         error = Refused(Code.ROUTE_NOT_FOUND, message=request.app.state.near(scope["path"]))
     answer = failure(error, scope, exchange, request.app.state.docs_url)
-    if recorded is None:
+    if existing is None:
         answer.raw_headers += exchange.all_headers()
     return answer
 
@@ -88,35 +88,35 @@ def answer_failure(request: Request[Any, Any, Any], error: Any) -> Any:
 class Recorded:
     """Middleware: gives the request its id, adds the common headers to its answer, and counts and logs it."""
 
-    def __init__(self, method: Method, path: str, context: Callable[[], ApiContext], meter: Meter) -> None:
+    def __init__(self, method: Method, path: str, get_context: Callable[[], ApiContext], meter: Meter) -> None:
         self._method = method
         self._path = path
-        self._context = context
+        self._get_context = get_context
         self._meter = meter
 
     def __call__(self, app: ASGIApp) -> ASGIApp:
         async def run(scope: Scope, receive: Receive, send: Send) -> None:
             exchange = scope["state"]["exchange"] = new_exchange(self._meter.start())
-            started: Any = None
+            start_message: Any = None
 
-            async def recording(message: Message) -> None:
-                nonlocal started
+            async def send_and_record(message: Message) -> None:
+                nonlocal start_message
                 if message["type"] == "http.response.start":
                     message["headers"] = [*message["headers"], *exchange.all_headers()]
-                    started = message
+                    start_message = message
                     if exchange.sent is None:
                         record(b"")
-                elif message["type"] == "http.response.body" and started is not None:
+                elif message["type"] == "http.response.body" and start_message is not None:
                     record(message["body"])  # our answers have a single body message
                 await send(message)
 
             def record(body: bytes) -> None:
-                nonlocal started
-                status, headers, started = started["status"], started["headers"], None
-                context = self._context()
+                nonlocal start_message
+                status, headers, start_message = start_message["status"], start_message["headers"], None
+                context = self._get_context()
                 exchange.record(self._method, self._path, scope, status, headers, body, context, self._meter)
 
-            await app(scope, receive, recording)
+            await app(scope, receive, send_and_record)
 
         return run
 
@@ -127,13 +127,13 @@ class HotRoute:
     (docs/decisions/0016-litestar.md). Other requests to their paths, HEAD for example, reach the framework's handler.
     """
 
-    def __init__(self, route: Route, context: Callable[[], ApiContext], meter: Meter) -> None:
+    def __init__(self, route: Route, get_context: Callable[[], ApiContext], meter: Meter) -> None:
         self._route = route
-        self._context = context
+        self._get_context = get_context
         self._meter = meter
 
     async def answer(self, scope: Scope, receive: Receive, send: Send, path_params: dict[str, Any]) -> None:
-        route, context = self._route, self._context()
+        route, context = self._route, self._get_context()
         scope["path_template"] = route.path
         scope["path_params"] = path_params
         exchange = new_exchange(self._meter.start())
@@ -144,14 +144,14 @@ class HotRoute:
         answer.raw_headers += exchange.all_headers()
         status, headers = answer.status_code, answer.raw_headers
         exchange.record(route.method, route.path, scope, status, headers, answer.body, context, self._meter)
-        whole = getattr(getattr(send, "__self__", None), "answer_whole", None)
-        if whole is None:
+        answer_whole = getattr(getattr(send, "__self__", None), "answer_whole", None)
+        if answer_whole is None:
             await answer(scope, receive, send)
         else:  # our server's shortcut (cli/run/http_cycle.py); no middleware in between wraps `send`
-            await whole(status, headers, answer.body)
+            await answer_whole(status, headers, answer.body)
 
 
-def in_front(asgi: ASGIApp, routes: Iterable[Route], context: Callable[[], ApiContext], meter: Meter) -> ASGIApp:
+def in_front(asgi: ASGIApp, routes: Iterable[Route], get_context: Callable[[], ApiContext], meter: Meter) -> ASGIApp:
     """The application behind its hot routes. The path of a hot route has no parameter, or one id at its end; a last
     segment that is not as long as an id goes to the framework, which has other routes there."""
     fixed: dict[tuple[str, str], HotRoute] = {}
@@ -161,18 +161,18 @@ def in_front(asgi: ASGIApp, routes: Iterable[Route], context: Callable[[], ApiCo
             continue
         folder, _, name = route.path.rpartition("/")
         if name[:1] == "{":
-            by_id[route.method, folder] = HotRoute(route, context, meter), name[1:-1].partition(":")[0]
+            by_id[route.method, folder] = HotRoute(route, get_context, meter), name[1:-1].partition(":")[0]
         else:
-            fixed[route.method, route.path] = HotRoute(route, context, meter)
+            fixed[route.method, route.path] = HotRoute(route, get_context, meter)
 
     def outermost(scope: Scope, receive: Receive, send: Send) -> Awaitable[None]:
         method, path = str(scope.get("method")), scope["path"]
         if (hot := fixed.get((method, path))) is not None:
             return hot.answer(scope, receive, send, {})
         if path[-_ID_CHARACTERS - 1 : -_ID_CHARACTERS] == "/":
-            found = by_id.get((method, path[: -_ID_CHARACTERS - 1]))
-            if found is not None and "/" not in (last := path[-_ID_CHARACTERS:]):
-                return found[0].answer(scope, receive, send, {found[1]: last})
+            matched = by_id.get((method, path[: -_ID_CHARACTERS - 1]))
+            if matched is not None and "/" not in (id_segment := path[-_ID_CHARACTERS:]):
+                return matched[0].answer(scope, receive, send, {matched[1]: id_segment})
         return asgi(scope, receive, send)
 
     return outermost

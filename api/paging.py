@@ -37,8 +37,8 @@ class PagedList(Generic[Filters]):
         self.filters = filters
         self.filter_parameters: tuple[Parameter, ...] = (*parameters_of(filters, descriptions or {}), ORDER)
         self.parameters = (*self.filter_parameters, LIMIT, CURSOR)
-        ranged = any(each.name.endswith("_from") for each in self.filter_parameters)
-        self.filter_errors = (Code.VALIDATION_ERROR, *([Code.DATE_RANGE_INVALID] if ranged else []))
+        has_ranges = any(each.name.endswith("_from") for each in self.filter_parameters)
+        self.filter_errors = (Code.VALIDATION_ERROR, *([Code.DATE_RANGE_INVALID] if has_ranges else []))
         self.errors = (*self.filter_errors, Code.LIMIT_INVALID, Code.CURSOR_INVALID)
 
     def read(self, context: ApiContext, call: Call) -> "ListRequest[Filters]":
@@ -53,19 +53,19 @@ class ListRequest(Generic[Filters]):
     """A request for one page of a list, with its filters read."""
 
     def __init__(
-        self, of: PagedList[Filters], context: ApiContext, call: Call, parameters: Sequence[Parameter]
+        self, paged_list: PagedList[Filters], context: ApiContext, call: Call, parameters: Sequence[Parameter]
     ) -> None:
-        self._of = of
+        self._list = paged_list
         self._context = context
         self._owner = call.caller.owner
         self.query = Query(call.scope["query_string"], parameters)
-        self.filters: Filters = read_filters(of.filters, self.query, context.seal.blind)
+        self.filters: Filters = read_filters(paged_list.filters, self.query, context.seal.blind)
         self._limit = self.query.limit()
 
     async def page(
         self,
-        rows: Callable[..., Awaitable[tuple[Sequence[Any], Struct | None]]],
-        shown: Callable[[Any], object] = _as_it_is,
+        read_rows: Callable[..., Awaitable[tuple[Sequence[Any], Struct | None]]],
+        present: Callable[[Any], object] = _as_it_is,
         *,
         filters: ListFilters | None = None,
     ) -> Answer:
@@ -74,8 +74,8 @@ class ListRequest(Generic[Filters]):
         cursors = self._context.cursors
         limit, cursor = self._limit, self.query.cursor()
         filters = filters or self.filters
-        bound = [self._of.name, self._owner, filters]
-        after = None if cursor is None else cursors.read(cursor, self._of.position, bound)
-        items, last = await self._context.reads.ask(lambda conn: rows(conn, self._owner, filters, after, limit))
-        next_cursor = None if last is None else cursors.write(last, bound)
-        return Answer(encode({"data": [shown(item) for item in items], "next_cursor": next_cursor}))
+        cursor_binding = [self._list.name, self._owner, filters]
+        after = None if cursor is None else cursors.read(cursor, self._list.position, cursor_binding)
+        items, last = await self._context.reads.ask(lambda conn: read_rows(conn, self._owner, filters, after, limit))
+        next_cursor = None if last is None else cursors.write(last, cursor_binding)
+        return Answer(encode({"data": [present(item) for item in items], "next_cursor": next_cursor}))

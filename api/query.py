@@ -17,7 +17,7 @@ _TEXT = re.compile(TEXT_PATTERN)
 REPEATED_MAX = 20
 
 
-_FAULTS = {
+_FAULT_MESSAGES = {
     Fault.EMPTY: "must not be empty",
     Fault.TOO_LONG: "must have at most {} characters",
     Fault.CHARACTERS: "must not contain control characters",
@@ -38,31 +38,31 @@ class Query:
         except ValueError:
             raise Refused(Code.VALIDATION_ERROR, fields={"query": "is not a valid query string"}) from None
         parameters = {parameter.name: parameter for parameter in known}
-        self._given: dict[str, list[str]] = {}
+        self._values: dict[str, list[str]] = {}
         for name, value in pairs:
             if name not in parameters:
                 shown = name.encode("utf-8", "replace").decode()[:60]
                 raise Refused(Code.VALIDATION_ERROR, fields={shown: "is not a parameter of this list"})
-            self._given.setdefault(name, []).append(value)
-        for name, values in self._given.items():
+            self._values.setdefault(name, []).append(value)
+        for name, values in self._values.items():
             if len(values) > (REPEATED_MAX if parameters[name].repeatable else 1):
                 code = {"limit": Code.LIMIT_INVALID, "cursor": Code.CURSOR_INVALID}.get(name, Code.VALIDATION_ERROR)
                 raise Refused(code, fields={name: "is given too many times"})
 
     def values(self, name: str) -> list[str]:
-        return self._given.get(name, [])
+        return self._values.get(name, [])
 
     def is_plain(self, text: str) -> bool:
         return _TEXT.fullmatch(text) is not None
 
     def fault(self, name: str, fault: Fault, fact: object = None) -> NoReturn:
         code = Code.DATE_RANGE_INVALID if fault in (Fault.NO_DAY, Fault.ENDS_FIRST) else Code.VALIDATION_ERROR
-        said = ", ".join(fact) if isinstance(fact, Sequence) and not isinstance(fact, str) else fact
-        raise Refused(code, fields={name: _FAULTS[fault].format(said)})
+        detail = ", ".join(fact) if isinstance(fact, Sequence) and not isinstance(fact, str) else fact
+        raise Refused(code, fields={name: _FAULT_MESSAGES[fault].format(detail)})
 
     def limit(self) -> int:
         """The page size, 1 to 100: ASCII digits only; a larger number means 100."""
-        value = self._one("limit")
+        value = self._single_value("limit")
         if value is None:
             return LIMIT_DEFAULT
         if not _DIGITS.fullmatch(value):
@@ -74,10 +74,10 @@ class Query:
         return min(number, LIMIT_MAX)
 
     def cursor(self) -> str | None:
-        return self._one("cursor")
+        return self._single_value("cursor")
 
-    def _one(self, name: str) -> str | None:
-        values = self._given.get(name)
+    def _single_value(self, name: str) -> str | None:
+        values = self._values.get(name)
         return values[0] if values else None
 
 
@@ -94,8 +94,8 @@ CURSOR = Parameter(
 ORDER = Parameter(name="order", schema={"type": "string", "enum": list(ORDERS), "default": "desc"})
 UUID_PATTERN = f"^{UUID_REGEX}$"
 # The documented schemas of parameters: they accept exactly what Query accepts.
-_DAY = {"type": "string", "format": "date", "pattern": "^[0-9]{4}-[0-9]{2}-[0-9]{2}$"}
-_WORD = {"type": "string", "minLength": 1, "maxLength": TEXT_MAX, "pattern": TEXT_PATTERN}
+_DAY_SCHEMA = {"type": "string", "format": "date", "pattern": "^[0-9]{4}-[0-9]{2}-[0-9]{2}$"}
+_TEXT_SCHEMA = {"type": "string", "minLength": 1, "maxLength": TEXT_MAX, "pattern": TEXT_PATTERN}
 _SCHEMAS: dict[FilterKind, dict[str, Any]] = {
     FilterKind.ID: {"type": "string", "format": "uuid", "pattern": UUID_PATTERN},
     FilterKind.SEQUENCE: {"type": "integer", "minimum": 0, "maximum": SEQUENCE_MAX},
@@ -106,15 +106,19 @@ def parameters_of(filters: type[ListFilters], descriptions: Mapping[str, str]) -
     """The query parameters that these filters read. `descriptions` is keyed by parameter name; for a range of days it
     names the event that happened on those days ("Created")."""
     for each in filters_of(filters):
-        yield from _parameters(each, descriptions.get(each.parameter, ""))
+        yield from _filter_parameters(each, descriptions.get(each.parameter, ""))
 
 
-def _parameters(each: Filter, description: str) -> Iterator[Parameter]:
-    if each.kind in (FilterKind.INSTANTS, FilterKind.DAYS):
-        for name, side in zip(each.parameters, ("after", "before"), strict=True):
-            said = f"{description} on or {side} this day (America/Sao_Paulo, inclusive)."
-            yield Parameter(name=name, schema=_DAY, description=said)
+def _filter_parameters(list_filter: Filter, description: str) -> Iterator[Parameter]:
+    if list_filter.kind in (FilterKind.INSTANTS, FilterKind.DAYS):
+        for name, side in zip(list_filter.parameters, ("after", "before"), strict=True):
+            day_description = f"{description} on or {side} this day (America/Sao_Paulo, inclusive)."
+            yield Parameter(name=name, schema=_DAY_SCHEMA, description=day_description)
         return
-    schema = {"type": "string", "enum": list(each.allowed)} if each.allowed else _SCHEMAS.get(each.kind, _WORD)
-    repeatable = each.kind is FilterKind.CHOICES
-    yield Parameter(name=each.parameter, schema=schema, description=description, repeatable=repeatable)
+    schema = (
+        {"type": "string", "enum": list(list_filter.allowed)}
+        if list_filter.allowed
+        else _SCHEMAS.get(list_filter.kind, _TEXT_SCHEMA)
+    )
+    repeatable = list_filter.kind is FilterKind.CHOICES
+    yield Parameter(name=list_filter.parameter, schema=schema, description=description, repeatable=repeatable)

@@ -22,7 +22,7 @@ from runtime.redis import REDIS_UNAVAILABLE
 
 # KEYS[1] is the bucket; ARGV are rate per second, burst, tokens wanted. The clock is Redis', because the clocks of
 # processes may differ. Returns tokens granted, tokens left, milliseconds until the next token.
-_TAKE = """
+_TAKE_SCRIPT = """
 local rate, burst, wanted = tonumber(ARGV[1]), tonumber(ARGV[2]), tonumber(ARGV[3])
 local time = redis.call('TIME')
 local now = time[1] * 1000 + math.floor(time[2] / 1000)
@@ -39,9 +39,9 @@ return {granted, math.floor(left), wait}
 """
 _LEASE_S = 1.0
 _LEASE_MAX = 64
-_SILENCE_S = 2.0
+_REDIS_RETRY_S = 2.0
 _CREDENTIALS_MAX = 10_000
-_passed = without_redis_total.labels("limit")
+_passed_without_redis = without_redis_total.labels("limit")
 
 
 class _Lease(Struct):
@@ -53,12 +53,12 @@ class _Lease(Struct):
 
 class Buckets:
     def __init__(self, redis: Redis) -> None:
-        self._take = redis.register_script(_TAKE)
+        self._take = redis.register_script(_TAKE_SCRIPT)
         self._leases: dict[str, _Lease] = {}
         self._refills: dict[str, asyncio.Future[int]] = {}
         self._waiting: dict[str, int] = {}
         self._ahead: dict[str, asyncio.Task[int]] = {}
-        self._silent_until = 0.0
+        self._skip_redis_until = 0.0
         self.failed_open = 0
 
     async def spend(self, client_id: str, *, rate_per_s: int, burst: int) -> tuple[int, int]:
@@ -69,9 +69,9 @@ class Buckets:
         now = time.monotonic()
         lease = self._leases.get(client_id)
         while lease is None or lease.left <= 0 or lease.until < now:
-            if now < self._silent_until:
+            if now < self._skip_redis_until:
                 self.failed_open += 1
-                _passed.inc()
+                _passed_without_redis.inc()
                 return burst, 0
             self._waiting[client_id] = self._waiting.get(client_id, 0) + 1
             try:
@@ -112,7 +112,7 @@ class Buckets:
             if granted:
                 wait_ms = 0
         except REDIS_UNAVAILABLE:
-            self._silent_until = time.monotonic() + _SILENCE_S
+            self._skip_redis_until = time.monotonic() + _REDIS_RETRY_S
             wait_ms = 0
         finally:
             del self._refills[client_id]
@@ -121,12 +121,12 @@ class Buckets:
 
     def _refill_ahead(self, client_id: str, rate_per_s: int, burst: int) -> None:
         """Refills before the lease is spent, so that the bursts of a busy credential do not wait for a refill."""
-        if client_id in self._refills or client_id in self._ahead or time.monotonic() < self._silent_until:
+        if client_id in self._refills or client_id in self._ahead or time.monotonic() < self._skip_redis_until:
             return
         task = self._ahead[client_id] = asyncio.create_task(self._refill(client_id, rate_per_s, burst))
-        task.add_done_callback(partial(self._refilled_ahead, client_id))
+        task.add_done_callback(partial(self._end_refill_ahead, client_id))
 
-    def _refilled_ahead(self, client_id: str, task: "asyncio.Task[int]") -> None:
+    def _end_refill_ahead(self, client_id: str, task: "asyncio.Task[int]") -> None:
         del self._ahead[client_id]
         if not task.cancelled():
             task.exception()  # retrieved so that asyncio does not log it: the next request's own refill raises it

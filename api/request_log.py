@@ -37,7 +37,7 @@ BODIES_WAITING_MAX = 500
 _DAY_S = 86_400
 ROWS_MAX = 20_000
 """Rows of one process that wait to be written: some seconds at full speed, 10 MB."""
-_BATCH = 500  # encoding one holds the event loop for half a millisecond
+_BATCH_MAX = 500  # encoding one holds the event loop for half a millisecond
 _PATH_MAX = 200
 _CLOSE_S = 2.0
 
@@ -80,8 +80,8 @@ class RequestLog:
         self._pool = pool
         self._rows: list[LoggedRequest] = []
         self._day = 0
-        self._asked: dict[tuple[UUID, bool], int] = {}
-        self._bodies: dict[tuple[UUID, bool], int] = {}
+        self._requests_today: dict[tuple[UUID, bool], int] = {}
+        self._bodies_today: dict[tuple[UUID, bool], int] = {}
         self._bodies_waiting = 0
         self._task: asyncio.Task[None] | None = None
         self._closing = asyncio.Event()
@@ -90,31 +90,31 @@ class RequestLog:
         """Queues a request for writing. `sent` and `answered` are the bodies of a write in the sandbox, kept up to
         BODIES_MAX."""
         rows = self._rows
-        if len(rows) >= ROWS_MAX or not self._keeps(request.caller, request.at):
+        if len(rows) >= ROWS_MAX or not self._may_log(request.caller, request.at):
             dropped_total.inc()
             return
-        if sent is not None and self._keeps_bodies(request):
+        if sent is not None and self._may_keep_bodies(request):
             request = request._replace(sent=sent, answered=answered)
         rows.append(request)
         if self._task is None:
             self._task = asyncio.create_task(self._keep_writing())
 
-    def _keeps(self, caller: Caller, now_s: float) -> bool:
+    def _may_log(self, caller: Caller, now_s: float) -> bool:
         """Whether this request is logged, given how many its account has made on this day (UTC)."""
         day = int(now_s // _DAY_S)
         if day != self._day:
-            self._day, self._asked, self._bodies = day, {}, {}
-        whose = (caller.account_id, caller.test)
-        asked = self._asked[whose] = self._asked.get(whose, 0) + 1
-        return asked <= OF_ACCOUNT_MAX or asked % BEYOND_EACH == 0
+            self._day, self._requests_today, self._bodies_today = day, {}, {}
+        counted_by = (caller.account_id, caller.test)
+        requests = self._requests_today[counted_by] = self._requests_today.get(counted_by, 0) + 1
+        return requests <= OF_ACCOUNT_MAX or requests % BEYOND_EACH == 0
 
-    def _keeps_bodies(self, request: LoggedRequest) -> bool:
+    def _may_keep_bodies(self, request: LoggedRequest) -> bool:
         """Whether the bodies of this request are kept: neither BODIES_MAX nor BODIES_WAITING_MAX is reached yet."""
-        whose = (request.caller.account_id, request.refused is not None)
-        kept = self._bodies.get(whose, 0)
+        counted_by = (request.caller.account_id, request.refused is not None)
+        kept = self._bodies_today.get(counted_by, 0)
         if kept >= BODIES_MAX or self._bodies_waiting >= BODIES_WAITING_MAX:
             return False
-        self._bodies[whose] = kept + 1
+        self._bodies_today[counted_by] = kept + 1
         self._bodies_waiting += 1
         return True
 
@@ -122,13 +122,13 @@ class RequestLog:
         """Write the rows that are left, for _CLOSE_S at most."""
         self._closing.set()
         if self._task is not None:
-            _, late = await asyncio.wait([self._task], timeout=_CLOSE_S)
-            if late:
+            _, unfinished = await asyncio.wait([self._task], timeout=_CLOSE_S)
+            if unfinished:
                 self._task.cancel()
                 _log.warning("request_log_lost", rows=len(self._rows))
 
     async def _keep_writing(self) -> None:
-        waited = False
+        unavailable = False
         closing = False
         while not closing:
             try:
@@ -139,12 +139,12 @@ class RequestLog:
             closing = self._closing.is_set()
             try:
                 await self._write()
-                waited = False
-            except DB_UNAVAILABLE as gone:
+                unavailable = False
+            except DB_UNAVAILABLE as error:
                 # The rows not yet in a batch are kept for the next second.
-                if not waited:
-                    _log.warning("request_log_waits", rows=len(self._rows), error=type(gone).__name__)
-                waited = True
+                if not unavailable:
+                    _log.warning("request_log_waits", rows=len(self._rows), error=type(error).__name__)
+                unavailable = True
             except Exception:
                 dropped_total.inc(len(self._rows))
                 self._rows, self._bodies_waiting = [], 0
@@ -153,7 +153,7 @@ class RequestLog:
     async def _write(self) -> None:
         while self._rows:
             async with session(self._pool) as conn:
-                batch = [_record(row) for row in islice(self._rows, _BATCH)]
+                batch = [_table_row(row) for row in islice(self._rows, _BATCH_MAX)]
                 del self._rows[: len(batch)]
                 self._bodies_waiting -= sum(each[-1] is not None for each in batch)
                 try:
@@ -164,7 +164,7 @@ class RequestLog:
                     raise
 
 
-def _record(row: LoggedRequest) -> tuple[object, ...]:
+def _table_row(row: LoggedRequest) -> tuple[object, ...]:
     caller, refused = row.caller, row.refused
     took_us = min(int(row.took_s * 1_000_000), 2**31 - 1)
     return (
@@ -179,22 +179,22 @@ def _record(row: LoggedRequest) -> tuple[object, ...]:
         None if refused is None else refused.code.name,
         took_us,
         None if row.made is None else row.made.decode(),
-        None if refused is None else _refusal(refused, row.agent),
+        None if refused is None else _refusal_json(refused, row.agent),
         None if row.sent is None else redacted_body(row.sent),
         None if row.answered is None else redacted_answer(row.answered),
     )
 
 
-def _refusal(refused: Refused, agent: bytes | None) -> str:
+def _refusal_json(refused: Refused, agent: bytes | None) -> str:
     """The refusal as JSON, in the shape of readmodels/dashboard/request_log.LoggedRefusal."""
     fields = {
         name if NAME.fullmatch(name) else "?": _storable(message[:_MESSAGE_MAX])
         for name, message in islice((refused.fields or {}).items(), _FIELDS_MAX)
     }
-    said = {"message": _storable(refused.message[:_MESSAGE_MAX]), "fields": fields}
+    refusal = {"message": _storable(refused.message[:_MESSAGE_MAX]), "fields": fields}
     if agent is not None:
-        said["agent"] = _storable(agent[:_AGENT_MAX].decode("latin-1"))
-    return encode(said).decode()
+        refusal["agent"] = _storable(agent[:_AGENT_MAX].decode("latin-1"))
+    return encode(refusal).decode()
 
 
 def _storable(text: str) -> str:

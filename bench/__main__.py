@@ -80,25 +80,25 @@ def main() -> int:
     parser.add_argument("--json", action="store_true")
     parser.add_argument("--base-url", help="locust: a system that runs already (else one is started)")
     parser.add_argument("--rate", type=int, default=600, help="locust: requests per second to hold (600)")
-    given = parser.parse_args()
-    names = given.names or list(SCENARIOS)
+    args = parser.parse_args()
+    names = args.names or list(SCENARIOS)
     if names == ["locust"]:
-        return merchant_mix.run(given.base_url, seconds=given.seconds, rate=given.rate, as_json=given.json)
+        return merchant_mix.run(args.base_url, seconds=args.seconds, rate=args.rate, as_json=args.json)
     unknown = [name for name in names if name not in SCENARIOS]
     if unknown:
         parser.error(f"no scenario {', '.join(unknown)}")
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # so that servers and their home are removed too
     machine = _machine()
-    found: dict[str, Sequence[Shown]] = {}
-    if not given.json:
+    findings: dict[str, Sequence[Shown]] = {}
+    if not args.json:
         print(machine, flush=True)
     for name in names:
-        found[name] = _run(SCENARIOS[name], given.seconds)
-        if not given.json:
+        findings[name] = _run(SCENARIOS[name], args.seconds)
+        if not args.json:
             print(f"\n{SCENARIOS[name].title} ({name})")
-            print("\n".join(finding.line() for finding in found[name]), flush=True)
-    if given.json:
-        print(json.dumps({"machine": machine, "found": msgspec.to_builtins(found)}, indent=2))
+            print("\n".join(finding.line() for finding in findings[name]), flush=True)
+    if args.json:
+        print(json.dumps({"machine": machine, "found": msgspec.to_builtins(findings)}, indent=2))
     return 0
 
 

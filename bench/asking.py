@@ -27,17 +27,17 @@ def creations(merchant: Merchant, path: str) -> Callable[[], bytes]:
     body = charge_body(merchant)
     text = json.dumps(body).encode()
     # Content-Length must be that of the filled-in body: twelve digits replace the five characters of `%012d`.
-    long = text.replace(b"%012d", b"0" * 12)
-    run = secrets.token_hex(4)
-    shaped = http("POST", path, token=merchant.token, key=f"{run}-%012d", body=long)
-    template = shaped[: -len(long)] + text
+    filled_body = text.replace(b"%012d", b"0" * 12)
+    run_id = secrets.token_hex(4)
+    filled_request = http("POST", path, token=merchant.token, key=f"{run_id}-%012d", body=filled_body)
+    template = filled_request[: -len(filled_body)] + text
     numbers = itertools.count()
 
-    def following() -> bytes:
+    def next_request() -> bytes:
         number = next(numbers)
         return template % (number, number)
 
-    return following
+    return next_request
 
 
 def lookups(merchant: Merchant, charge_ids: Sequence[str]) -> tuple[Callable[[], bytes], Check]:

@@ -38,12 +38,13 @@ BURST_S = 30.0
 PAYMENTS_PER_S = 300
 P99_MS_MAX = 500
 REGISTERED_S_MAX = 30.0
-_FIRST = 2_000  # the least that a worker keeps in the pool, before there is demand (housekeeping/location_pool.py)
-_FIRST_S_MAX = 120.0
-_LEFT_S_MAX = 300.0
-_LATE_S_MAX = 60.0
-_MISSED = 10_000
-_STOOD_STILL = timedelta(hours=6)
+# The least that a worker keeps in the pool, before there is demand (housekeeping/location_pool.py).
+_FIRST_LOCATIONS = 2_000
+_LOCATIONS_S_MAX = 120.0
+_REGISTER_S_MAX = 300.0
+_BOOK_S_MAX = 60.0
+_MISSED_PIX = 10_000
+_STANDSTILL = timedelta(hours=6)
 _BATCH = 100
 
 
@@ -51,17 +52,24 @@ async def bank_pace(environment: BenchEnvironment, seconds: float) -> list[Findi
     """300 creations per second for `seconds` (in full: --seconds 300), from a pool that holds the first 2,000."""
     with _slow_bank(environment) as bank, environment.worker() as worker:
         async with environment.database() as pool:
-            await _tell_to_be_slow(environment)
+            await _slow_down_bank(environment)
             merchant = await environment.merchant(pool, Mode.PRODUCTION)
-            await _until_ready(pool, _FIRST)
+            await _wait_for_locations(pool, _FIRST_LOCATIONS)
             before = cpu_s(bank), cpu_s(worker)
-            made = creations(merchant, "/v1/charges/pix")
-            load = await at_rate(environment.port, made, per_s=STEADY_PER_S, seconds=seconds, expected=201)
-            used = [(now - then) / seconds for now, then in zip((cpu_s(bank), cpu_s(worker)), before, strict=True)]
+            next_creation = creations(merchant, "/v1/charges/pix")
+            load = await at_rate(environment.port, next_creation, per_s=STEADY_PER_S, seconds=seconds, expected=201)
+            core_shares = [
+                (now - then) / seconds for now, then in zip((cpu_s(bank), cpu_s(worker)), before, strict=True)
+            ]
             return [
-                *_of_creations(load, f"{STEADY_PER_S}/s for {seconds:.0f} s"),
-                await _registered(pool, aim_s=REGISTERED_S_MAX),
-                Finding("locations ready afterwards", float(await _ready(pool)), "", note=_shares(used)),
+                *_creation_findings(load, f"{STEADY_PER_S}/s for {seconds:.0f} s"),
+                await _wait_until_registered(pool, aim_s=REGISTERED_S_MAX),
+                Finding(
+                    "locations ready afterwards",
+                    float(await _count_locations(pool)),
+                    "",
+                    note=_shares_note(core_shares),
+                ),
             ]
 
 
@@ -69,16 +77,16 @@ async def bank_burst(environment: BenchEnvironment, seconds: float) -> list[Find
     """1,000 creations per second for 30 s from a full reserve; then how long the bank needs to register the rest."""
     with _slow_bank(environment), environment.worker():
         async with environment.database() as pool:
-            await _tell_to_be_slow(environment)
+            await _slow_down_bank(environment)
             merchant = await environment.merchant(pool, Mode.PRODUCTION)
             await environment.fill_locations(pool, environment.settings.pace.pix_locations_min, Mode.PRODUCTION)
-            made = creations(merchant, "/v1/charges/pix")
-            load = await at_rate(environment.port, made, per_s=BURST_PER_S, seconds=BURST_S, expected=201)
+            next_creation = creations(merchant, "/v1/charges/pix")
+            load = await at_rate(environment.port, next_creation, per_s=BURST_PER_S, seconds=BURST_S, expected=201)
             began = time.perf_counter()
-            ready = await _ready(pool)
-            registered = await _registered(pool)
+            ready = await _count_locations(pool)
+            registered = await _wait_until_registered(pool)
             return [
-                *_of_creations(load, f"{BURST_PER_S}/s for {BURST_S:.0f} s"),
+                *_creation_findings(load, f"{BURST_PER_S}/s for {BURST_S:.0f} s"),
                 registered,
                 Finding("registered after the burst", time.perf_counter() - began, "s", note=f"{ready} locations left"),
             ]
@@ -90,28 +98,30 @@ async def bank_payments(environment: BenchEnvironment, seconds: float) -> list[F
     with _slow_bank(environment), environment.worker():
         async with environment.database() as pool:
             merchant = await environment.merchant(pool, Mode.PRODUCTION)
-            await environment.fill_locations(pool, count + _FIRST, Mode.PRODUCTION)
-            charges: list[str] = []
+            await environment.fill_locations(pool, count + _FIRST_LOCATIONS, Mode.PRODUCTION)
+            txids: list[str] = []
 
-            def remember(body: bytes) -> None:
-                charges.append(json.loads(body)["charge_id"].replace("-", ""))
+            def remember_txid(body: bytes) -> None:
+                txids.append(json.loads(body)["charge_id"].replace("-", ""))
 
-            made = creations(merchant, "/v1/charges/pix")
+            next_creation = creations(merchant, "/v1/charges/pix")
             rate = PAYMENTS_PER_S
-            await at_rate(environment.port, made, per_s=rate, seconds=seconds, expected=201, answered=remember)
-            await _registered(pool)
-            callbacks = await _paid(environment, pool, charges)
-            await _tell_to_be_slow(environment)
+            await at_rate(
+                environment.port, next_creation, per_s=rate, seconds=seconds, expected=201, answered=remember_txid
+            )
+            await _wait_until_registered(pool)
+            callbacks = await _pay_at_bank(environment, pool, txids)
+            await _slow_down_bank(environment)
             sent_at: dict[str, float] = {}
-            following = iter(callbacks.items())
+            callback_items = iter(callbacks.items())
 
             def call_back() -> bytes:
-                end_to_end_id, body = next(following)
+                end_to_end_id, body = next(callback_items)
                 sent_at[end_to_end_id] = time.time()
                 return body
 
             load = await at_rate(environment.port, call_back, per_s=rate, seconds=len(callbacks) / rate, expected=200)
-            lags_s = await _booked(pool, sent_at)
+            lags_s = await _wait_until_booked(pool, sent_at)
             took_s = max(at + lag for at, lag in lags_s) - min(at for at, _ in lags_s)
             lags = sorted(lag for _, lag in lags_s)
             return [
@@ -133,23 +143,23 @@ async def bank_standstill(environment: BenchEnvironment, seconds: float) -> list
             for pages in (1, at_once):
                 pace = replace(environment.settings.pace, bank_list_pages=pages)
                 stopping = asyncio.Event()
-                async with open_context(replace(environment.settings, pace=pace), _Nobody(), stopping) as context:
-                    await _tell_to_be_slow(environment, ms=1)
-                    await _stand_still(context, merchant)
-                    await _tell_to_be_slow(environment)
+                async with open_context(replace(environment.settings, pace=pace), _NoWakes(), stopping) as context:
+                    await _slow_down_bank(environment, ms=1)
+                    await _miss_payments(context, merchant)
+                    await _slow_down_bank(environment)
                     began = time.perf_counter()
                     while await reconcile(context, environment.settings.bank):
                         pass
-                    rates[pages] = _MISSED / (time.perf_counter() - began)
+                    rates[pages] = _MISSED_PIX / (time.perf_counter() - began)
         return [
-            Finding("PIX reconciled, pages one by one", rates[1], "/s", note=f"{_MISSED} PIX"),
+            Finding("PIX reconciled, pages one by one", rates[1], "/s", note=f"{_MISSED_PIX} PIX"),
             Finding(
                 f"the same, {at_once} pages at once", rates[at_once], "/s", note=f"{rates[at_once] / rates[1]:.2f} x"
             ),
         ]
 
 
-def _of_creations(load: Load, what: str) -> list[Finding]:
+def _creation_findings(load: Load, what: str) -> list[Finding]:
     p50, p99 = load.percentile_ms(0.5), load.percentile_ms(0.99)
     others = {status: count for status, count in load.statuses.items() if status != 201}
     return [
@@ -159,9 +169,9 @@ def _of_creations(load: Load, what: str) -> list[Finding]:
     ]
 
 
-async def _registered(pool: Pool, *, aim_s: float | None = None) -> Finding:
+async def _wait_until_registered(pool: Pool, *, aim_s: float | None = None) -> Finding:
     """Waits until all charges are registered; how long after its creation each was."""
-    deadline = time.monotonic() + _LEFT_S_MAX
+    deadline = time.monotonic() + _REGISTER_S_MAX
     async with session(pool) as conn:
         while await conn.fetchval("SELECT count(*) FROM bank_order WHERE kind = 'cob_register'"):
             assert time.monotonic() < deadline, "cobs are not registered"
@@ -177,29 +187,29 @@ async def _registered(pool: Pool, *, aim_s: float | None = None) -> Finding:
     return Finding("creation to registered, p99", p99, "s", note=note)
 
 
-async def _ready(pool: Pool) -> int:
+async def _count_locations(pool: Pool) -> int:
     async with session(pool) as conn:
         return int(await conn.fetchval("SELECT coalesce(sum(count), 0) FROM pix_location WHERE NOT test"))
 
 
-async def _until_ready(pool: Pool, count: int) -> None:
-    deadline = time.monotonic() + _FIRST_S_MAX
-    while await _ready(pool) < count:
+async def _wait_for_locations(pool: Pool, count: int) -> None:
+    deadline = time.monotonic() + _LOCATIONS_S_MAX
+    while await _count_locations(pool) < count:
         assert time.monotonic() < deadline, "no locations are made"
         await asyncio.sleep(0.1)
 
 
-async def _paid(environment: BenchEnvironment, pool: Pool, txids: list[str]) -> dict[str, bytes]:
+async def _pay_at_bank(environment: BenchEnvironment, pool: Pool, txids: list[str]) -> dict[str, bytes]:
     """Has payers pay these charges at the bank, which sends no callbacks. Returns the callback requests it would send,
     by EndToEndId."""
     seal = Seal(environment.settings.secret_key)
     bank = SimulatedBank(pool, seal, world=PRODUCTION, url=environment.settings.bank_url, now=lambda: datetime.now(UTC))
     now = to_millisecond(datetime.now(UTC))
-    paid = [
+    payments = [
         PayerPix(end_to_end_id=new_end_to_end_id(now), txid=txid, amount_cents=14_990, paid_at=now) for txid in txids
     ]
-    for start in range(0, len(paid), 500):
-        await bank.receive(paid[start : start + 500], tell=False)
+    for start in range(0, len(payments), 500):
+        await bank.receive(payments[start : start + 500], tell=False)
     path = f"/bank/{environment.settings.bank_callback_token}/pix"
     return {
         pix.end_to_end_id: http(
@@ -207,13 +217,13 @@ async def _paid(environment: BenchEnvironment, pool: Pool, txids: list[str]) -> 
             path,
             body=json.dumps({"pix": [{"endToEndId": pix.end_to_end_id, "txid": pix.txid, "valor": "149.90"}]}).encode(),
         )
-        for pix in paid
+        for pix in payments
     }
 
 
-async def _booked(pool: Pool, sent_at: dict[str, float]) -> list[tuple[float, float]]:
+async def _wait_until_booked(pool: Pool, sent_at: dict[str, float]) -> list[tuple[float, float]]:
     """For each booked payment, when its callback was sent and how many seconds later it was booked."""
-    deadline = time.monotonic() + _LATE_S_MAX
+    deadline = time.monotonic() + _BOOK_S_MAX
     async with session(pool) as conn:
         while await conn.fetchval("SELECT count(*) FROM payment WHERE NOT test") < len(sent_at):
             if time.monotonic() > deadline:
@@ -225,35 +235,35 @@ async def _booked(pool: Pool, sent_at: dict[str, float]) -> list[tuple[float, fl
     return [(sent_at[row["source"]], row["at"] - sent_at[row["source"]]) for row in rows]
 
 
-async def _stand_still(context: Context, merchant: Merchant) -> None:
-    """Reconciles up to now, then adds _MISSED payments of the last six hours for which no callback was sent, and moves
-    the reconciler's position back by six hours."""
+async def _miss_payments(context: Context, merchant: Merchant) -> None:
+    """Reconciles up to now, then adds _MISSED_PIX payments of the last six hours for which no callback was sent, and
+    moves the reconciler's position back by six hours."""
     while await reconcile(context, context.settings.bank):
         pass
     now = to_millisecond(datetime.now(UTC))
     async with session(context.pool) as conn:
-        news = [pix_charge(merchant.account_id, merchant.client_id, now, test=False) for _ in range(_BATCH)]
-        charge_ids = await create_pix(conn, news)
+        charges = [pix_charge(merchant.account_id, merchant.client_id, now, test=False) for _ in range(_BATCH)]
+        charge_ids = await create_pix(conn, charges)
         await conn.execute(
             "INSERT INTO simulated_pix (world, end_to_end_id, txid, amount_cents, paid_at, payer_name, payer_document)"
             " SELECT 'production', 'E' || md5(random()::text || n), replace(($1::uuid[])[1 + n % $2]::text, '-', ''),"
             " 14990, $3::timestamptz - n * interval '6 hours' / $4::integer, 'X', '00000000191'"
             " FROM generate_series(1, $4::integer) n",
-            list(charge_ids), _BATCH, now, _MISSED,
+            list(charge_ids), _BATCH, now, _MISSED_PIX,
         )  # fmt: skip
         await conn.execute(
             "UPDATE bank_reconciled SET until = $1, goal = $1, window_until = NULL, after = NULL WHERE pass = 'new'",
-            now - _STOOD_STILL,
+            now - _STANDSTILL,
         )
 
 
-class _Nobody:
+class _NoWakes:
     """Jobs that wake no lane, so that only the reconciler is measured."""
 
     def wake(self, lane: str) -> None: ...
 
 
-async def _tell_to_be_slow(environment: BenchEnvironment, *, ms: int = BANK_MS) -> None:
+async def _slow_down_bank(environment: BenchEnvironment, *, ms: int = BANK_MS) -> None:
     body = {"fault": "slow", "ms": ms}
     async with (
         aiohttp.ClientSession() as client,
@@ -271,12 +281,12 @@ def _slow_bank(environment: BenchEnvironment) -> Iterator[int]:
     with running([child]):
         port = urlsplit(environment.settings.bank_url).port
         assert port is not None
-        _until_listens(port)
+        _wait_until_listens(port)
         assert child.process is not None
         yield child.process.pid
 
 
-def _until_listens(port: int) -> None:
+def _wait_until_listens(port: int) -> None:
     deadline = time.monotonic() + 60
     while True:
         try:
@@ -287,6 +297,6 @@ def _until_listens(port: int) -> None:
             time.sleep(0.1)
 
 
-def _shares(used: list[float]) -> str:
-    bank, worker = used
+def _shares_note(core_shares: list[float]) -> str:
+    bank, worker = core_shares
     return f"of a core: bank {bank:.2f}, worker {worker:.2f}"

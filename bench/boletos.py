@@ -39,12 +39,12 @@ BANK_MS = 200
 ADDED_MS_MAX = 15
 BOLETOS_PER_S = 400
 P99_MAX = 1.5
-_BUSY = 192  # connections; more than the concurrent calls of a worker
-_SETTLED_S = 12.0
+_BUSY_CONNECTIONS = 192  # connections; more than the concurrent calls of a worker
+_SETTLE_S = 12.0
 """By then all processes have read the bank calendar, which takes half a second some seconds after their start."""
-_WARM_S = 3.0
+_WARM_UP_S = 3.0
 _BOLETOS = 300
-_WHOLE = 5
+_RENDERED = 5
 _MERGED = 3
 
 
@@ -54,16 +54,16 @@ async def boletos(environment: BenchEnvironment, seconds: float) -> list[Finding
     with _slow_bank(environment), environment.worker():
         async with environment.database() as pool:
             merchant = await environment.merchant(pool, Mode.PRODUCTION)
-        request, made = _issues(merchant), status(201)
+        request, check = _issue_requests(merchant), status(201)
         lone = await connect(environment.port, 1, processes=1)
-        await window(lone, request, made, seconds=_SETTLED_S)
-        alone = await window(lone, request, made, seconds=seconds / 3)
-        busy = await connect(environment.port, _BUSY, processes=environment.processes)
-        await window(busy, request, made, seconds=_WARM_S)
-        full = await window(busy, request, made, seconds=seconds / 3)
+        await window(lone, request, check, seconds=_SETTLE_S)
+        alone = await window(lone, request, check, seconds=seconds / 3)
+        busy = await connect(environment.port, _BUSY_CONNECTIONS, processes=environment.processes)
+        await window(busy, request, check, seconds=_WARM_UP_S)
+        full = await window(busy, request, check, seconds=seconds / 3)
         # By Little's law, half of the full rate has this many requests under way when each takes the bank's time.
-        some = busy[: max(1, int(full.per_s / 2 * BANK_MS / 1000))]
-        half = await window(some, request, made, seconds=seconds / 3)
+        half_connections = busy[: max(1, int(full.per_s / 2 * BANK_MS / 1000))]
+        half = await window(half_connections, request, check, seconds=seconds / 3)
         for connection in (*lone, *busy):
             connection.close()
     added_ms = alone.percentile_ms(0.5) - BANK_MS
@@ -71,7 +71,13 @@ async def boletos(environment: BenchEnvironment, seconds: float) -> list[Finding
         Finding(
             "a lone boleto, added to the bank's 200 ms (median)", added_ms, "ms", note=_within(added_ms, ADDED_MS_MAX)
         ),
-        Finding("boletos with one worker process", full.per_s, "/s", target=BOLETOS_PER_S, note=f"{_BUSY} connections"),
+        Finding(
+            "boletos with one worker process",
+            full.per_s,
+            "/s",
+            target=BOLETOS_PER_S,
+            note=f"{_BUSY_CONNECTIONS} connections",
+        ),
         Finding(
             "p99 at half load / the bank's time",
             half.percentile_ms(0.99) / BANK_MS,
@@ -86,22 +92,22 @@ async def printing(environment: BenchEnvironment, seconds: float) -> list[Findin
     by xhtml2pdf; in CPU time of this process."""
     printer = BoletoPrinter()
     printer.prepare()
-    each = [_boleto(number) for number in range(1, _BOLETOS + 1)]
+    samples = [_printed_boleto(number) for number in range(1, _BOLETOS + 1)]
     logo = _logo()
-    stamped, with_logo, merged, whole = [], [], [], []
-    for number in range(_WHOLE):
+    stamped, with_logo, merged, rendered = [], [], [], []
+    for number in range(_RENDERED):
         # Only the empty form is rendered: the boleto's own data would come on top, so this is xhtml2pdf's lower bound.
         began = time.process_time()
         render(_HYBRID)
-        whole.append(time.process_time() - began)
-        part = each[number * _BOLETOS // _WHOLE : (number + 1) * _BOLETOS // _WHOLE]
+        rendered.append(time.process_time() - began)
+        part = samples[number * _BOLETOS // _RENDERED : (number + 1) * _BOLETOS // _RENDERED]
         began = time.process_time()
         for boleto in part:
             printer.stamp(boleto)
         stamped.append((time.process_time() - began) / len(part))
-        shown = [replace(boleto, logo=logo) for boleto in part]
+        with_logos = [replace(boleto, logo=logo) for boleto in part]
         began = time.process_time()
-        for boleto in shown:
+        for boleto in with_logos:
             printer.stamp(boleto)
         with_logo.append((time.process_time() - began) / len(part))
         form = form_of(_HYBRID)
@@ -109,16 +115,23 @@ async def printing(environment: BenchEnvironment, seconds: float) -> list[Findin
         for boleto in part[:_MERGED]:
             _merge(form, boleto)
         merged.append((time.process_time() - began) / _MERGED)
-    one, logoed, libraries, other = (statistics.median(each) * 1000 for each in (stamped, with_logo, merged, whole))
+    stamped_ms, with_logo_ms, merged_ms, rendered_ms = (
+        statistics.median(samples) * 1000 for samples in (stamped, with_logo, merged, rendered)
+    )
     return [
-        Finding("a boleto rendered whole / a boleto stamped", other / one, "x", target=10),
-        Finding("  stamped", one, "ms", note=_within(one, 10)),
-        Finding(f"  stamped with a logo of {len(logo.image) // 1024} KB", logoed, "ms", note=_within(logoed, 10)),
+        Finding("a boleto rendered whole / a boleto stamped", rendered_ms / stamped_ms, "x", target=10),
+        Finding("  stamped", stamped_ms, "ms", note=_within(stamped_ms, 10)),
         Finding(
-            "  its file", len(printer.stamp(each[0])) / 1024, "KB", note=_within(len(printer.stamp(each[0])) / 1024, 40)
+            f"  stamped with a logo of {len(logo.image) // 1024} KB", with_logo_ms, "ms", note=_within(with_logo_ms, 10)
         ),
-        Finding("  drawn with reportlab, merged with pypdf", libraries, "ms"),
-        Finding("  rendered whole", other, "ms"),
+        Finding(
+            "  its file",
+            len(printer.stamp(samples[0])) / 1024,
+            "KB",
+            note=_within(len(printer.stamp(samples[0])) / 1024, 40),
+        ),
+        Finding("  drawn with reportlab, merged with pypdf", merged_ms, "ms"),
+        Finding("  rendered whole", rendered_ms, "ms"),
     ]
 
 
@@ -160,8 +173,8 @@ def _logo() -> Logo:
     """A logo of the largest kind that is stored: full size, with many colours."""
     file = io.BytesIO()
     Image.effect_noise((800, 400), 60).convert("RGB").save(file, "PNG")
-    kept = read_logo(file.getvalue())
-    return Logo(kept.width, kept.height, kept.image)
+    pixels = read_logo(file.getvalue())
+    return Logo(pixels.width, pixels.height, pixels.image)
 
 
 def _within(value: float, maximum: float) -> str:
@@ -179,7 +192,7 @@ def _slow_bank(environment: BenchEnvironment) -> Iterator[None]:
         bank.wait(10)
 
 
-def _issues(merchant: Merchant) -> Callable[[], bytes]:
+def _issue_requests(merchant: Merchant) -> Callable[[], bytes]:
     """Gives POST requests for a boleto, each with an idempotency key of its own."""
     body = {
         "tipo": "boleto",
@@ -198,7 +211,7 @@ def _issues(merchant: Merchant) -> Callable[[], bytes]:
     return lambda: template % next(numbers)
 
 
-def _boleto(control: int) -> PrintedBoleto:
+def _printed_boleto(control: int) -> PrintedBoleto:
     number = number_at_bank("3128557", control)
     due = datetime.now(UTC).date() + timedelta(days=10)
     barcode, line = boleto_codes(number, due_on=due, amount_cents=14990 + control)

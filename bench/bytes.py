@@ -30,7 +30,7 @@ CHARGES = 4_000
 CREATED_BYTES_MAX = 2_500
 TOLD_BYTES_MAX = 6_000
 
-_AT_ONCE = 32
+_CONNECTIONS = 32
 _DONE_S_MAX = 120.0
 _NOT_SUMMED = ("simulated_", "request_log", "pix_location", "pix_pool", "access_token", "bank_order ", "lease")
 _SIZES = """
@@ -57,30 +57,30 @@ async def bytes_per_charge(environment: BenchEnvironment, seconds: float) -> lis
             await _create(environment, merchant, round_)
             wal.append(await _wal(pool))
             sizes.append(await _sizes(environment))
-            at = await _wal(pool)
+            wal_before = await _wal(pool)
             with environment.worker():
                 await _pay(environment, merchant, pool)
-                await _until(pool, "SELECT count(*) = $1 FROM webhook_attempt", CHARGES * (round_ + 1))
-                wal.append(await _wal(pool) - at + wal[-1])
+                await _wait_until(pool, "SELECT count(*) = $1 FROM webhook_attempt", CHARGES * (round_ + 1))
+                wal.append(await _wal(pool) - wal_before + wal[-1])
             sizes.append(await _sizes(environment))
-    begun, created, told_before, _, told = sizes
+    at_start, created, delivered_before, _, delivered = sizes
     # The second round reuses the space of the first one's dead rows, as in a system that has run for long.
-    in_all = told - told_before
+    in_all = delivered - delivered_before
     order = Counter({table: size for table, size in in_all.items() if table.startswith("bank_order_done")})
-    found = _shown("created and registered", created - begun + order, CREATED_BYTES_MAX)
-    found += _shown("in all, paid and told", in_all, TOLD_BYTES_MAX)
+    findings = _size_findings("created and registered", created - at_start + order, CREATED_BYTES_MAX)
+    findings += _size_findings("in all, paid and told", in_all, TOLD_BYTES_MAX)
     steps = zip(("created", "paid and told"), wal[1:], wal, strict=False)
-    return [*found, *(Finding(f"WAL: {name}", (after - before) / CHARGES, "bytes") for name, after, before in steps)]
+    return [*findings, *(Finding(f"WAL: {name}", (after - before) / CHARGES, "bytes") for name, after, before in steps)]
 
 
-def _shown(name: str, grown: Counter[str], aim: int) -> list[Finding]:
-    kept = {table: size for table, size in grown.items() if not table.startswith(_NOT_SUMMED)}
-    total = sum(kept.values()) / CHARGES
+def _size_findings(name: str, grown: Counter[str], aim: int) -> list[Finding]:
+    summed = {table: size for table, size in grown.items() if not table.startswith(_NOT_SUMMED)}
+    total = sum(summed.values()) / CHARGES
     note = f"aim <= {aim}: {'ok' if total <= aim else 'MISSED'}"
     return [
         Finding(f"{name}: bytes of a charge", total, "bytes", note=note),
         *(
-            Finding(f"  {table}", size / CHARGES, "bytes", note="" if table in kept else "not summed")
+            Finding(f"  {table}", size / CHARGES, "bytes", note="" if table in summed else "not summed")
             for table, size in grown.most_common()
             if size > CHARGES
         ),
@@ -106,12 +106,12 @@ async def _create(environment: BenchEnvironment, merchant: Merchant, round_: int
     body = charge_body(merchant)
 
     async def create(number: str, http: aiohttp.ClientSession) -> int:
-        asked = body | {"external_id": f"order-{number:0>12}"}
+        json_body = body | {"external_id": f"order-{number:0>12}"}
         headers = {"Idempotency-Key": f"key-{number}"}
-        async with http.post("/v1/charges/pix", json=asked, headers=headers) as answer:
+        async with http.post("/v1/charges/pix", json=json_body, headers=headers) as answer:
             return answer.status
 
-    await _ask(environment, merchant, [f"{round_}-{number}" for number in range(CHARGES)], create, 201)
+    await _request_all(environment, merchant, [f"{round_}-{number}" for number in range(CHARGES)], create, 201)
 
 
 async def _pay(environment: BenchEnvironment, merchant: Merchant, pool: Pool) -> None:
@@ -122,34 +122,34 @@ async def _pay(environment: BenchEnvironment, merchant: Merchant, pool: Pool) ->
         async with http.post(f"/v1/charges/{charge_id}/simulate-payment") as answer:
             return answer.status
 
-    await _ask(environment, merchant, [str(row[0]) for row in rows], pay, 200)
+    await _request_all(environment, merchant, [str(row[0]) for row in rows], pay, 200)
 
 
-async def _ask(
+async def _request_all(
     environment: BenchEnvironment,
     merchant: Merchant,
     items: Sequence[str],
-    ask: Callable[[str, aiohttp.ClientSession], Awaitable[int]],
+    request: Callable[[str, aiohttp.ClientSession], Awaitable[int]],
     status: int,
 ) -> None:
     todo = iter(items)
 
-    async def one_after_the_other(http: aiohttp.ClientSession) -> None:
+    async def work_off(http: aiohttp.ClientSession) -> None:
         for item in todo:
             for wait_s in (0.1, 1.0, 3.0, 0.0):
-                answered = await ask(item, http)
-                if answered == status:
+                answer_status = await request(item, http)
+                if answer_status == status:
                     break
                 await asyncio.sleep(wait_s)
-            assert answered == status, answered
+            assert answer_status == status, answer_status
 
     base, bearer = f"http://127.0.0.1:{environment.port}", {"Authorization": f"Bearer {merchant.token}"}
     async with aiohttp.ClientSession(base, headers=bearer) as http, asyncio.TaskGroup() as group:
-        for _ in range(_AT_ONCE):
-            group.create_task(one_after_the_other(http))
+        for _ in range(_CONNECTIONS):
+            group.create_task(work_off(http))
 
 
-async def _until(pool: Pool, question: str, count: int) -> None:
+async def _wait_until(pool: Pool, question: str, count: int) -> None:
     async with asyncio.timeout(_DONE_S_MAX):
         while True:
             async with session(pool) as conn:

@@ -9,8 +9,8 @@ from typing import cast
 
 from msgspec import Struct
 
-_LENGTH = b"content-length: "
-_END = b"\r\n\r\n"
+_LENGTH_HEADER = b"content-length: "
+_HEAD_END = b"\r\n\r\n"
 _ANSWER_S_MAX = 30.0
 _TRIES_PER_CONNECTION = 40
 _SLICE_S_MIN = 0.25
@@ -36,7 +36,7 @@ class WrongAnswer(Exception):
     """An answer was wrong: a bench that went on would measure refusals."""
 
 
-class _Stretch:
+class _WindowState:
     """The state that all connections of one window share."""
 
     def __init__(self, request: Callable[[], bytes], check: Check) -> None:
@@ -49,57 +49,57 @@ class _Stretch:
 
 class Connection(asyncio.Protocol):
     def __init__(self) -> None:
-        self._kept = b""
+        self._buffered = b""
         self._sent_at = 0.0
-        self._stretch: _Stretch | None = None
-        self._done: asyncio.Future[None] | None = None
+        self._state: _WindowState | None = None
+        self._finished: asyncio.Future[None] | None = None
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast("asyncio.Transport", transport)
 
-    def begin(self, stretch: _Stretch) -> "asyncio.Future[None]":
-        """Sends requests one after another until the stretch closes; the future is done after the last answer."""
-        self._stretch = stretch
-        self._done = asyncio.get_running_loop().create_future()
-        self._send(stretch)
-        return self._done
+    def begin(self, state: _WindowState) -> "asyncio.Future[None]":
+        """Sends requests one after another until the window closes; the future is done after the last answer."""
+        self._state = state
+        self._finished = asyncio.get_running_loop().create_future()
+        self._send(state)
+        return self._finished
 
     def close(self) -> None:
         self._transport.close()
 
-    def _send(self, stretch: _Stretch) -> None:
-        request = stretch.request()
+    def _send(self, state: _WindowState) -> None:
+        request = state.request()
         self._sent_at = time.perf_counter()
         self._transport.write(request)
 
     def data_received(self, data: bytes) -> None:
-        if self._kept:
-            data = self._kept + data
-        body_at = data.find(_END) + len(_END)
-        if body_at < len(_END) or len(data) < body_at + _length(data, body_at):
-            self._kept = data
+        if self._buffered:
+            data = self._buffered + data
+        body_at = data.find(_HEAD_END) + len(_HEAD_END)
+        if body_at < len(_HEAD_END) or len(data) < body_at + _content_length(data, body_at):
+            self._buffered = data
             return
-        self._kept = b""
-        stretch, done = self._stretch, self._done
-        assert stretch is not None, "no request was made"
+        self._buffered = b""
+        state, done = self._state, self._finished
+        assert state is not None, "no request was made"
         assert done is not None, "begin() sets both"
-        if not stretch.check(data, body_at):
-            stretch.open, stretch.wrong = False, data
-        elif stretch.open:
-            stretch.latencies_s.append(time.perf_counter() - self._sent_at)
-            self._send(stretch)
+        if not state.check(data, body_at):
+            state.open, state.wrong = False, data
+        elif state.open:
+            state.latencies_s.append(time.perf_counter() - self._sent_at)
+            self._send(state)
             return
         if not done.done():
             done.set_result(None)
 
     def connection_lost(self, error: Exception | None) -> None:
-        if self._done is not None and not self._done.done():
-            self._done.set_exception(error or ConnectionResetError("the server closed the connection"))
+        if self._finished is not None and not self._finished.done():
+            self._finished.set_exception(error or ConnectionResetError("the server closed the connection"))
 
 
-def _length(data: bytes, body_at: int) -> int:
-    at = data.find(_LENGTH, 0, body_at) + len(_LENGTH)
-    assert at >= len(_LENGTH), "every answer says how long it is"
+def _content_length(data: bytes, body_at: int) -> int:
+    at = data.find(_LENGTH_HEADER, 0, body_at) + len(_LENGTH_HEADER)
+    assert at >= len(_LENGTH_HEADER), "every answer says how long it is"
     return int(data[at : data.find(b"\r", at)])
 
 
@@ -111,35 +111,35 @@ def status(expected: int) -> Check:
 async def connect(port: int, count: int, *, processes: int) -> list[Connection]:
     """Opens `count` connections, equally many to each process. The kernel chooses the process of a connection by hash,
     so connections to a process that has enough are closed again."""
-    kept: Counter[bytes] = Counter()
+    per_process: Counter[bytes] = Counter()
     share_max = -(-count // processes)
-    found: list[Connection] = []
+    connections: list[Connection] = []
     for _ in range(count * _TRIES_PER_CONNECTION):
-        if len(found) == count:
-            return found
-        process, connection = await _try(port)
-        if kept[process] < share_max:
-            kept[process] += 1
-            found.append(connection)
+        if len(connections) == count:
+            return connections
+        process, connection = await _open_connection(port)
+        if per_process[process] < share_max:
+            per_process[process] += 1
+            connections.append(connection)
         else:
             connection.close()
-    raise AssertionError(f"connections do not spread over {processes} processes: {kept}")
+    raise AssertionError(f"connections do not spread over {processes} processes: {per_process}")
 
 
-async def _try(port: int) -> tuple[bytes, Connection]:
+async def _open_connection(port: int) -> tuple[bytes, Connection]:
     """Opens a connection; returns the id of the process at its other end, and the connection."""
     _, connection = await asyncio.get_running_loop().create_connection(Connection, "127.0.0.1", port)
     answers: list[bytes] = []
 
     def remember(data: bytes, body_at: int) -> bool:
         answers.append(data[body_at:])
-        stretch.open = False
+        state.open = False
         return data.startswith(b"HTTP/1.1 200 ")
 
-    stretch = _Stretch(lambda: b"GET /bench/process HTTP/1.1\r\nHost: bench\r\n\r\n", remember)
-    await connection.begin(stretch)
-    if stretch.wrong is not None:
-        raise WrongAnswer(stretch.wrong[:500].decode("latin-1"))
+    state = _WindowState(lambda: b"GET /bench/process HTTP/1.1\r\nHost: bench\r\n\r\n", remember)
+    await connection.begin(state)
+    if state.wrong is not None:
+        raise WrongAnswer(state.wrong[:500].decode("latin-1"))
     return answers[0], connection
 
 
@@ -152,16 +152,16 @@ async def window(
     connections: Sequence[Connection], request: Callable[[], bytes], check: Check, *, seconds: float
 ) -> Window:
     """Keeps every connection busy for `seconds`. Requests under way at the end are awaited but not counted."""
-    stretch = _Stretch(request, check)
+    state = _WindowState(request, check)
     began = time.perf_counter()
-    under_way = [connection.begin(stretch) for connection in connections]
+    under_way = [connection.begin(state) for connection in connections]
     await asyncio.wait(under_way, timeout=seconds)
-    stretch.open = False
-    took_s, latencies_s = time.perf_counter() - began, sorted(stretch.latencies_s)
+    state.open = False
+    took_s, latencies_s = time.perf_counter() - began, sorted(state.latencies_s)
     async with asyncio.timeout(_ANSWER_S_MAX):
         await asyncio.gather(*under_way)
-    if stretch.wrong is not None:
-        raise WrongAnswer(stretch.wrong[:500].decode("latin-1"))
+    if state.wrong is not None:
+        raise WrongAnswer(state.wrong[:500].decode("latin-1"))
     return Window(len(latencies_s), len(latencies_s) / took_s, latencies_s)
 
 

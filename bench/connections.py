@@ -27,38 +27,40 @@ _ROUNDS = 12
 
 
 async def connections(environment: BenchEnvironment, seconds: float) -> list[Finding]:
-    asked = http("GET", "/v1/charges/0198c2a4-7b1e-7c3d-9f00-5a6b7c8d9e0f", token="t" * 43)
+    request = http("GET", "/v1/charges/0198c2a4-7b1e-7c3d-9f00-5a6b7c8d9e0f", token="t" * 43)
     kinds = ("ours", "uvicorn")
     with ExitStack() as stack:
-        open_, pids = {}, {}
+        open_connections, pids = {}, {}
         for kind in kinds:
             port = Port("127.0.0.1", number := free_port(), 1)
             stack.callback(port.close)
             command = [sys.executable, "-m", "bench.connections"]
-            child = _Kind(kind, command, environment, port)
+            child = _ServerChild(kind, command, environment, port)
             stack.enter_context(running([child]))
             while not child.listens():
                 time.sleep(0.05)
             assert child.process is not None
             pids[kind] = child.process.pid
-            open_[kind] = await connect(number, CONNECTIONS, processes=1)
+            open_connections[kind] = await connect(number, CONNECTIONS, processes=1)
         rates: dict[str, list[float]] = {kind: [] for kind in kinds}
-        used_us: dict[str, list[float]] = {kind: [] for kind in kinds}
+        cpu_us: dict[str, list[float]] = {kind: [] for kind in kinds}
         for round_ in range(_ROUNDS + 1):
             for kind in kinds if round_ % 2 else reversed(kinds):
                 before = cpu_s(pids[kind])
-                found = await window(open_[kind], lambda: asked, status(200), seconds=seconds / _ROUNDS / 2)
+                result = await window(
+                    open_connections[kind], lambda: request, status(200), seconds=seconds / _ROUNDS / 2
+                )
                 if round_:  # the first round warms up
-                    rates[kind].append(found.per_s)
-                    used_us[kind].append((cpu_s(pids[kind]) - before) / found.count * 1e6)
+                    rates[kind].append(result.per_s)
+                    cpu_us[kind].append((cpu_s(pids[kind]) - before) / result.count * 1e6)
     return [
         ratio("requests: ours / uvicorn's", list(zip(rates["ours"], rates["uvicorn"], strict=True)), target=0.99),
-        ratio("CPU of a request: uvicorn's / ours", list(zip(used_us["uvicorn"], used_us["ours"], strict=True))),
+        ratio("CPU of a request: uvicorn's / ours", list(zip(cpu_us["uvicorn"], cpu_us["ours"], strict=True))),
         *(rate(f"  {kind}", rates[kind]) for kind in kinds),
     ]
 
 
-class _Kind(Child):
+class _ServerChild(Child):
     def __init__(self, kind: str, command: list[str], environment: BenchEnvironment, port: Port) -> None:
         log = environment.home / f"{kind}.log"
         super().__init__(kind, command, env=environment.env | {"BENCH_PROTOCOL": kind}, log=log, port=port)

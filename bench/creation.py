@@ -13,12 +13,12 @@ from runtime.postgres import Pool, session
 CONNECTIONS = 64
 ROUNDS = 5
 PLAIN_TARGET = 0.33
-_WARM_S = 1.5
+_WARM_UP_S = 1.5
 # More than any server on this machine uses in a second, so that no round runs out of locations.
 _LOCATIONS_PER_S = 12_000
 # A merchant's client creates fewer, but runs beyond its slices: locust takes a second to start and to stop.
 _LOCATIONS_PER_S_OF_MERCHANT = 4_500
-_BEYOND_S = 10.0
+_EXTRA_S = 10.0
 _NOT_AT_BANK = """
 SELECT count(*) FROM charge c WHERE c.test AND NOT EXISTS (
     SELECT FROM simulated_cob b WHERE b.world = 'sandbox' AND b.txid = encode(uuid_send(c.charge_id), 'hex'))
@@ -29,15 +29,15 @@ async def against_empty(environment: BenchEnvironment, seconds: float) -> list[F
     """Measures without and then with workers, whose locations, reports and hash chain use the same two cores."""
     async with environment.database() as pool:
         merchant = await environment.merchant(pool)
-        found = await _compare(environment, pool, merchant, seconds, worker=None)
+        findings = await _compare(environment, pool, merchant, seconds, worker=None)
         # A stock for 5 s instead of a minute, so that the worker makes little more locations than are used.
         environment.env["PIX_LOCATIONS_S"] = "5"
         with environment.worker() as worker:
-            found += await _compare(environment, pool, merchant, seconds, worker=worker)
+            findings += await _compare(environment, pool, merchant, seconds, worker=worker)
         async with session(pool) as conn:
             missing = await conn.fetchval(_NOT_AT_BANK)
-    found.append(Finding("charges that the sandbox's bank does not know", float(missing), ""))
-    return found
+    findings.append(Finding("charges that the sandbox's bank does not know", float(missing), ""))
+    return findings
 
 
 async def _compare(
@@ -48,58 +48,61 @@ async def _compare(
     *,
     worker: int | None,
 ) -> list[Finding]:
-    what = "workers off" if worker is None else "workers on"
+    workers_state = "workers off" if worker is None else "workers on"
     create, empty = creations(merchant, "/v1/charges/pix"), creations(merchant, "/bench/empty")
     plain = creations(merchant, "/bench/plain")
     slice_s = slice_of(seconds / 2, ROUNDS * 3)
 
     connections = await connect(environment.port, CONNECTIONS, processes=environment.processes)
-    await environment.fill_locations(pool, int(_LOCATIONS_PER_S * _WARM_S))
-    await window(connections, create, status(201), seconds=_WARM_S)
-    await window(connections, empty, status(201), seconds=_WARM_S / 3)
+    await environment.fill_locations(pool, int(_LOCATIONS_PER_S * _WARM_UP_S))
+    await window(connections, create, status(201), seconds=_WARM_UP_S)
+    await window(connections, empty, status(201), seconds=_WARM_UP_S / 3)
     if worker is not None:  # it must first fold the charges made before into the reports
         _close(connections)  # the server would close them as idle meanwhile
         await asyncio.to_thread(until_at_rest, [worker])
         connections = await connect(environment.port, CONNECTIONS, processes=environment.processes)
-    used, made, plain_used, rounds = [], 0, [], []
+    cpu_used, created, plain_cpu_used, rounds = [], 0, [], []
     for _ in range(ROUNDS):
         await environment.fill_locations(pool, int(_LOCATIONS_PER_S * slice_s))
         before = environment.cpu_s()
         ours = await window(connections, create, status(201), seconds=slice_s)
-        used.append((before, environment.cpu_s()))
-        made += ours.count
+        cpu_used.append((before, environment.cpu_s()))
+        created += ours.count
         before = environment.cpu_s()
-        plainly = await window(connections, plain, status(201), seconds=slice_s)
-        plain_used.append((before, environment.cpu_s()))
-        rounds.append((ours, plainly, await window(connections, empty, status(201), seconds=slice_s)))
+        plain_window = await window(connections, plain, status(201), seconds=slice_s)
+        plain_cpu_used.append((before, environment.cpu_s()))
+        rounds.append((ours, plain_window, await window(connections, empty, status(201), seconds=slice_s)))
     _close(connections)
     # Half of the time with each client.
-    enough = int(_LOCATIONS_PER_S_OF_MERCHANT * (seconds / 4 + _BEYOND_S))
-    await environment.fill_locations(pool, enough)
+    locations = int(_LOCATIONS_PER_S_OF_MERCHANT * (seconds / 4 + _EXTRA_S))
+    await environment.fill_locations(pool, locations)
     body = charge_body(merchant)
     merchants = await merchant_client.compare(environment, merchant, seconds / 2, body=body, charge_ids=[])
-    await environment.fill_locations(pool, enough)
+    await environment.fill_locations(pool, locations)
     locusts = await merchant_client.compare(
         environment, merchant, seconds / 2, body=body, charge_ids=[], client="bench.locust_client"
     )
     creation_windows, plain_windows, empty_windows = (list(each) for each in zip(*rounds, strict=True))
-    creation_cpu = cpu(f"  CPU of a creation, {what}", used, made)
-    plain_cpu = cpu("  CPU of a plain POST", plain_used, sum(each.count for each in plain_windows))
+    creation_cpu = cpu(f"  CPU of a creation, {workers_state}", cpu_used, created)
+    plain_cpu = cpu("  CPU of a plain POST", plain_cpu_used, sum(each.count for each in plain_windows))
     by_cpu = f"by CPU {plain_cpu.value / creation_cpu.value:.3f}"
     return [
         ratio(
-            f"creation / plain POST, {what}", against(creation_windows, plain_windows), target=PLAIN_TARGET, note=by_cpu
+            f"creation / plain POST, {workers_state}",
+            against(creation_windows, plain_windows),
+            target=PLAIN_TARGET,
+            note=by_cpu,
         ),
-        ratio(f"creation / empty POST, {what}", against(creation_windows, empty_windows), target=0.40),
-        of_windows(f"  creation, {what}", creation_windows),
+        ratio(f"creation / empty POST, {workers_state}", against(creation_windows, empty_windows), target=0.40),
+        of_windows(f"  creation, {workers_state}", creation_windows),
         of_windows("  plain POST", plain_windows),
         of_windows("  empty POST", empty_windows),
         creation_cpu,
         plain_cpu,
-        ratio(f"creation / empty POST, {what}, a merchant's client", merchants, note="aiohttp"),
+        ratio(f"creation / empty POST, {workers_state}, a merchant's client", merchants, note="aiohttp"),
         rate("  creation, a merchant's client", [ours for ours, _ in merchants]),
         rate("  empty POST, a merchant's client", [other for _, other in merchants]),
-        ratio(f"creation / empty POST, {what}, locust", locusts, target=0.40, note="FastHttpUser"),
+        ratio(f"creation / empty POST, {workers_state}, locust", locusts, target=0.40, note="FastHttpUser"),
         rate("  creation, locust", [ours for ours, _ in locusts]),
         rate("  empty POST, locust", [other for _, other in locusts]),
     ]
@@ -123,7 +126,7 @@ async def ordered(environment: BenchEnvironment, seconds: float) -> list[Finding
                 await environment.fill_locations(pool, int(_LOCATIONS_PER_S * slice_s))
                 before = environment.cpu_s()
                 ours = await window(connections, create, status(201), seconds=slice_s)
-                await _until_registered(pool)
+                await _wait_until_registered(pool)
                 after = environment.cpu_s()
                 other = await window(connections, plain, status(201), seconds=slice_s)
                 if number:  # the first round warms up
@@ -138,7 +141,7 @@ async def ordered(environment: BenchEnvironment, seconds: float) -> list[Finding
     ]
 
 
-async def _until_registered(pool: Pool) -> None:
+async def _wait_until_registered(pool: Pool) -> None:
     async with session(pool) as conn:
         while await conn.fetchval("SELECT EXISTS (SELECT FROM bank_order)"):  # noqa: ASYNC110
             await asyncio.sleep(0.02)
@@ -170,9 +173,9 @@ def against(ours: list[Window], others: list[Window]) -> list[tuple[float, float
 
 
 def of_windows(name: str, windows: list[Window]) -> Finding:
-    halves = sorted(each.percentile_ms(0.5) for each in windows)
+    medians = sorted(each.percentile_ms(0.5) for each in windows)
     tails = sorted(each.percentile_ms(0.99) for each in windows)
-    note = f"p50 {halves[len(halves) // 2]:.1f} ms, p99 {tails[len(tails) // 2]:.1f} ms"
+    note = f"p50 {medians[len(medians) // 2]:.1f} ms, p99 {tails[len(tails) // 2]:.1f} ms"
     return rate(name, [each.per_s for each in windows], note=note)
 
 

@@ -109,52 +109,54 @@ class Events(NamedTuple):
 
 async def deliveries(environment: BenchEnvironment, seconds: float) -> list[Finding]:
     """Each measurement at the fixed rate lasts `seconds`; the others send a fixed number of events."""
-    found: list[Finding] = []
+    findings: list[Finding] = []
     redis = open_redis(environment.settings.redis_url, blocking=False)
     jobs = Jobs(redis)
     async with environment.database() as pool, receiving(RECEIVER_S) as receiver, receiving(0) as fast:
         merchants = [await merchant_at(pool, environment, receiver.url) for _ in range(ENDPOINTS)]
         with environment.worker():
-            await _warm(pool, jobs, merchants, receiver)
-            found += [await _lone(pool, jobs, merchants, receiver)]
-            calm: list[float] = []
+            await _warm_up(pool, jobs, merchants, receiver)
+            findings += [await _measure_lone(pool, jobs, merchants, receiver)]
+            alone_ms: list[float] = []
             pairs: list[tuple[float, float]] = []
             async with receiving(-1) as hanging:
                 for _ in range(ROUNDS):
-                    alone = (await _rate(pool, jobs, merchants, receiver, seconds)).took_ms(receiver)
-                    silent = [await merchant_at(pool, environment, hanging.url) for _ in range(HANGING)]
-                    measured = await _rate(pool, jobs, [*merchants, *silent], receiver, seconds, apart=silent)
-                    for each in silent:
+                    alone = (await _send_at_rate(pool, jobs, merchants, receiver, seconds)).took_ms(receiver)
+                    hanging_merchants = [await merchant_at(pool, environment, hanging.url) for _ in range(HANGING)]
+                    measured = await _send_at_rate(
+                        pool, jobs, [*merchants, *hanging_merchants], receiver, seconds, excluded=hanging_merchants
+                    )
+                    for each in hanging_merchants:
                         await forget(pool, each)
-                    pairs.append((_at(measured.took_ms(receiver), 0.99), _at(alone, 0.99)))
-                    calm += alone
-            found += _latencies(f"{RATE_PER_S} events/s", sorted(calm), p50=50, p99=1000)
+                    pairs.append((_percentile(measured.took_ms(receiver), 0.99), _percentile(alone, 0.99)))
+                    alone_ms += alone
+            findings += _latencies(f"{RATE_PER_S} events/s", sorted(alone_ms), p50=50, p99=1000)
             ratios = sorted(troubled / alone for troubled, alone in pairs)
-            found.append(
+            findings.append(
                 Finding(
                     f"p99 with {HANGING} of {ENDPOINTS + HANGING} endpoints hanging, to that without",
                     ratios[len(ratios) // 2], "x", spread=(ratios[0], ratios[-1]), note="aim <= 2",
                 )
             )  # fmt: skip
-            quick = [await merchant_at(pool, environment, fast.url) for _ in range(ENDPOINTS)]
-            found += await _bursts(environment, pool, jobs, quick, fast)
-            crowded = await merchant_at(pool, environment, receiver.url)
-            await happen(pool, [crowded] * BACKLOG)
+            fast_merchants = [await merchant_at(pool, environment, fast.url) for _ in range(ENDPOINTS)]
+            findings += await _measure_bursts(environment, pool, jobs, fast_merchants, fast)
+            backlog_merchant = await merchant_at(pool, environment, receiver.url)
+            await happen(pool, [backlog_merchant] * BACKLOG)
             jobs.wake(WEBHOOKS)
             await asyncio.sleep(1.0)
-            lone = await _lone(pool, jobs, merchants, receiver)
-            found.append(
+            lone = await _measure_lone(pool, jobs, merchants, receiver)
+            findings.append(
                 Finding(f"lone event beside {BACKLOG:,} due of another", lone.value, lone.unit, note=lone.note)
             )
-            await forget(pool, crowded)
-        for each in [*merchants, *quick]:
+            await forget(pool, backlog_merchant)
+        for each in [*merchants, *fast_merchants]:
             await forget(pool, each)
     await jobs.stop()
     await redis.aclose()
-    return found
+    return findings
 
 
-async def _warm(pool: Pool, jobs: Jobs, merchants: list[Merchant], receiver: Receiver) -> None:
+async def _warm_up(pool: Pool, jobs: Jobs, merchants: list[Merchant], receiver: Receiver) -> None:
     """Warms up: afterwards the worker runs, its connections are open, and each lane has adapted its concurrency."""
     for _ in range(3):
         event_ids = await happen(pool, merchants * 3)
@@ -163,7 +165,7 @@ async def _warm(pool: Pool, jobs: Jobs, merchants: list[Merchant], receiver: Rec
     await asyncio.sleep(0.5)
 
 
-async def _lone(pool: Pool, jobs: Jobs, merchants: list[Merchant], receiver: Receiver) -> Finding:
+async def _measure_lone(pool: Pool, jobs: Jobs, merchants: list[Merchant], receiver: Receiver) -> Finding:
     made_at: dict[str, float] = {}
     for merchant in merchants[:LONE]:
         (event_id,) = await happen(pool, [merchant])
@@ -171,43 +173,45 @@ async def _lone(pool: Pool, jobs: Jobs, merchants: list[Merchant], receiver: Rec
         jobs.wake(WEBHOOKS)
         await receiver.saw([event_id])
         await asyncio.sleep(0.05)
-    took = Events(made_at).took_ms(receiver)
+    took_ms = Events(made_at).took_ms(receiver)
     return Finding(
-        "lone event at rest, commit to first byte, p50", _at(took, 0.5), "ms",
-        note=f"p99 {_at(took, 0.99):.0f} ms (aim <= 30)",
+        "lone event at rest, commit to first byte, p50", _percentile(took_ms, 0.5), "ms",
+        note=f"p99 {_percentile(took_ms, 0.99):.0f} ms (aim <= 30)",
     )  # fmt: skip
 
 
-async def _rate(
+async def _send_at_rate(
     pool: Pool,
     jobs: Jobs,
     merchants: list[Merchant],
     receiver: Receiver,
     seconds: float,
     *,
-    apart: Sequence[Merchant] = (),
+    excluded: Sequence[Merchant] = (),
 ) -> Events:
-    """Makes events at RATE_PER_S for `seconds` and waits for them. Events of `apart` are made but neither awaited nor
-    measured."""
+    """Makes events at RATE_PER_S for `seconds` and waits for them. Events of `excluded` are made but neither awaited
+    nor measured."""
     made_at: dict[str, float] = {}
     count, chance = int(RATE_PER_S * seconds), random.Random(1)
-    made = 0
+    written = 0
     began = time.monotonic()
-    while made < count:
-        until = min(count, int((time.monotonic() - began) * RATE_PER_S) + 1)
-        if until > made:  # events due since the last tick are written together, as the API batches them
-            chosen = [chance.choice(merchants) for _ in range(until - made)]
+    while written < count:
+        due = min(count, int((time.monotonic() - began) * RATE_PER_S) + 1)
+        if due > written:  # events due since the last tick are written together, as the API batches them
+            chosen = [chance.choice(merchants) for _ in range(due - written)]
             ids = await happen(pool, chosen)
             jobs.wake(WEBHOOKS)
             at = time.time()
-            made_at |= {event_id: at for event_id, merchant in zip(ids, chosen, strict=True) if merchant not in apart}
-            made = until
+            made_at |= {
+                event_id: at for event_id, merchant in zip(ids, chosen, strict=True) if merchant not in excluded
+            }
+            written = due
         await asyncio.sleep(_TICK_S)
     await receiver.saw(list(made_at))
     return Events(made_at)
 
 
-async def _bursts(
+async def _measure_bursts(
     environment: BenchEnvironment, pool: Pool, jobs: Jobs, merchants: list[Merchant], fast: Receiver
 ) -> list[Finding]:
     """The rate at which a backlog is delivered: by the worker, and by a naive sender, which gets fewer events."""
@@ -223,7 +227,7 @@ async def _bursts(
         await fast.saw(event_ids)
         rates.append(BURST / (max(fast.seen[each] for each in event_ids) - began))
     ours = sorted(rates)[ROUNDS // 2]
-    naive = await _naive(environment, pool, merchants, fast)
+    naive = await _send_naively(environment, pool, merchants, fast)
     return [
         Finding(
             "one worker into a fast receiver", ours, "/s", target=4_000, spread=(min(rates), max(rates)),
@@ -236,7 +240,7 @@ async def _bursts(
     ]  # fmt: skip
 
 
-async def _naive(environment: BenchEnvironment, pool: Pool, merchants: list[Merchant], fast: Receiver) -> float:
+async def _send_naively(environment: BenchEnvironment, pool: Pool, merchants: list[Merchant], fast: Receiver) -> float:
     """The obvious way to deliver: a job per delivery, with a transaction held open while the merchant answers."""
     waiting = [(merchant, new_id()) for merchant in merchants for _ in range(NAIVE_BURST // ENDPOINTS)]
     await pool.execute("CREATE TABLE IF NOT EXISTS naive (event_id uuid PRIMARY KEY, body bytea, state text, at real)")
@@ -267,14 +271,14 @@ async def _naive(environment: BenchEnvironment, pool: Pool, merchants: list[Merc
 
 
 def _latencies(name: str, took_ms: list[float], *, p50: float, p99: float) -> list[Finding]:
-    note = f"{len(took_ms)} events, p95 {_at(took_ms, 0.95):.0f}, max {took_ms[-1]:.0f} ms"
+    note = f"{len(took_ms)} events, p95 {_percentile(took_ms, 0.95):.0f}, max {took_ms[-1]:.0f} ms"
     return [
-        Finding(f"{name}, commit to first byte, p50", _at(took_ms, 0.5), "ms", note=f"aim <= {p50:g}; {note}"),
-        Finding(f"{name}, commit to first byte, p99", _at(took_ms, 0.99), "ms", note=f"aim <= {p99:g}"),
+        Finding(f"{name}, commit to first byte, p50", _percentile(took_ms, 0.5), "ms", note=f"aim <= {p50:g}; {note}"),
+        Finding(f"{name}, commit to first byte, p99", _percentile(took_ms, 0.99), "ms", note=f"aim <= {p99:g}"),
     ]
 
 
-def _at(ordered: list[float], share: float) -> float:
+def _percentile(ordered: list[float], share: float) -> float:
     return ordered[min(len(ordered) - 1, int(len(ordered) * share))]
 
 
@@ -307,17 +311,17 @@ async def happen(pool: Pool, merchants: Sequence[Merchant]) -> list[str]:
     """Writes an event for each merchant as commands do, but without charges: journal, feed and deliveries in one
     transaction."""
     event_ids: list[str] = []
-    for some in (merchants[start : start + 5_000] for start in range(0, len(merchants), 5_000)):
-        ids = [new_id() for _ in some]
+    for chunk in (merchants[start : start + 5_000] for start in range(0, len(merchants), 5_000)):
+        ids = [new_id() for _ in chunk]
         async with transaction(pool) as conn:
             rows = await conn.fetch(
                 "INSERT INTO journal (account_id, test, charge_id, version, kind, recorded_at, actor, payload,"
                 " event_id, event_sequence, event_body)"
                 " SELECT a, false, gen_random_uuid(), 1, 'payment.received', now(), 'bench', '{}', i, n, b"
                 " FROM unnest($1::uuid[], $2::uuid[], $3::bigint[], $4::bytea[]) AS g(a, i, n, b) RETURNING journal_id",
-                [merchant.account_id for merchant in some],
+                [merchant.account_id for merchant in chunk],
                 ids,
-                [next(merchant.numbers) for merchant in some],
+                [next(merchant.numbers) for merchant in chunk],
                 [_BODY % str(each).encode() for each in ids],
             )
             journal_ids = [row["journal_id"] for row in rows]
@@ -332,7 +336,7 @@ async def happen(pool: Pool, merchants: Sequence[Merchant]) -> list[str]:
     return event_ids
 
 
-class _Mouth(asyncio.Protocol):
+class _ReceiverProtocol(asyncio.Protocol):
     """Answers 200 to every request after the delay, and prints each event id with its arrival time on stdout."""
 
     def __init__(self, delay_s: float) -> None:
@@ -361,17 +365,17 @@ class _Mouth(asyncio.Protocol):
             self._transport.write(b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok")
 
 
-async def _receive(delay_s: float) -> None:
+async def _run_receiver(delay_s: float) -> None:
     loop = asyncio.get_running_loop()
-    server = await loop.create_server(lambda: _Mouth(delay_s), "127.0.0.1", 0, backlog=2048)
-    over = asyncio.Event()
-    loop.add_signal_handler(signal.SIGTERM, over.set)
+    server = await loop.create_server(lambda: _ReceiverProtocol(delay_s), "127.0.0.1", 0, backlog=2048)
+    stopping = asyncio.Event()
+    loop.add_signal_handler(signal.SIGTERM, stopping.set)
     print(server.sockets[0].getsockname()[1], flush=True)
-    while not over.is_set():  # lines are flushed several at a time: a write for each would slow the receiver down
+    while not stopping.is_set():  # lines are flushed several at a time: a write for each would slow the receiver down
         sys.stdout.flush()
         await asyncio.sleep(0.002)
     sys.stdout.flush()
 
 
 if __name__ == "__main__":
-    uvloop.run(_receive(float(sys.argv[1])))
+    uvloop.run(_run_receiver(float(sys.argv[1])))

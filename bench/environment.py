@@ -36,7 +36,7 @@ _REST_S = 0.5
 _REST_SHARE = 0.1  # of a core, for all processes together
 # The rate limit is still checked, but with a bound that one credential's load does not reach.
 _RATE_PER_S, _RATE_BURST = 1_000_000, 2_000_000
-_OURS = (
+_OWN_SETTINGS = (
     "DATABASE_URL", "DATABASE_OWNER_URL", "DATABASE_REPORT_URL", "DATABASE_READ_URL", "REDIS_URL",
     "SECRET_KEY", "BANK_URL", "BASE_URL", "APP_URL", "DOCS_URL", "HOST",
 )  # fmt: skip
@@ -82,8 +82,8 @@ class BenchEnvironment:
         log = self.home / "api.log"
         children = [Child("api", command, env=self.env, log=log, port=port, index=n) for n in range(self.processes)]
         with running(children):
-            _until_ready(children, self.port, log)
-            _until_at_rest(children)
+            _wait_until_ready(children, self.port, log)
+            _wait_until_prepared(children)
             self._processes["API"] = [child.process.pid for child in children if child.process is not None]
             yield
             del self._processes["API"]
@@ -137,14 +137,14 @@ class BenchEnvironment:
         seal, world = Seal(self.settings.secret_key), SANDBOX if mode.test else PRODUCTION
         bank = SimulatedBank(pool, seal, world=world, url=self.settings.bank_url, now=lambda: datetime.now(UTC))
         async with session(pool) as conn:
-            there = await conn.fetchval(
+            available = await conn.fetchval(
                 "SELECT coalesce(sum(count), 0)::bigint FROM pix_location WHERE test = $1", mode.test
             )
-        while there < count:
-            made = (await bank.pix.create_locations(LOCATIONS_MAX)).value
+        while available < count:
+            locations = (await bank.pix.create_locations(LOCATIONS_MAX)).value
             async with session(pool) as conn:
-                await add_to_pool(conn, mode, self.settings.bank, made)
-            there += len(made)
+                await add_to_pool(conn, mode, self.settings.bank, locations)
+            available += len(locations)
 
 
 @contextmanager
@@ -158,7 +158,7 @@ def open_environment() -> Iterator[BenchEnvironment]:
         home.mkdir(mode=0o711)
         postgres.start(home)
         redis.start(home)
-        env = {name: value for name, value in os.environ.items() if name not in _OURS} | {
+        env = {name: value for name, value in os.environ.items() if name not in _OWN_SETTINGS} | {
             "QUITA_HOME": str(home),
             "PORT": str(free_port()),
             "DATABASE_URL": postgres.app_dsn,
@@ -211,11 +211,11 @@ def tree_cpu_s(pid: int) -> float:
         children = Path(f"/proc/{pid}/task/{pid}/children").read_text(encoding="ascii").split()
     except OSError:
         return 0.0  # the process has ended meanwhile: its time is in its parent's count
-    own = sum(int(field) for field in fields[11:15]) / os.sysconf("SC_CLK_TCK")
-    return own + sum(tree_cpu_s(int(child)) for child in children)
+    own_s = sum(int(field) for field in fields[11:15]) / os.sysconf("SC_CLK_TCK")
+    return own_s + sum(tree_cpu_s(int(child)) for child in children)
 
 
-def _until_at_rest(children: list[Child]) -> None:
+def _wait_until_prepared(children: list[Child]) -> None:
     """Waits out the preparation of boletos: some seconds after its start an API process uses more than a second of CPU
     for it, which would distort a round."""
     time.sleep(PREPARE_AFTER_S)
@@ -232,7 +232,7 @@ def until_at_rest(pids: Sequence[int]) -> None:
             return
 
 
-def _until_ready(children: list[Child], port: int, log: Path) -> None:
+def _wait_until_ready(children: list[Child], port: int, log: Path) -> None:
     deadline = time.monotonic() + _READY_S_MAX
     while not (all(child.listens() for child in children) and answers("127.0.0.1", port)):
         if time.monotonic() > deadline or not all(child.alive() for child in children):

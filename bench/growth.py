@@ -99,31 +99,34 @@ class Heading(Struct, frozen=True):
 async def growth(environment: BenchEnvironment, seconds: float) -> list[Shown]:
     """Runs every piece of work a fixed number of times in each database; `seconds` is not used."""
     sizes = [int(size) for size in _SIZES.split(",")]
-    async with AsyncExitStack() as opened:
-        books = [await opened.enter_async_context(filled(environment, size)) for size in sizes]
+    async with AsyncExitStack() as stack:
+        books = [await stack.enter_async_context(filled(environment, size)) for size in sizes]
         rounds = [Round(each) for each in books]
         works = [each.works() for each in rounds]
         costs = [[list[_Cost]() for _ in works[0]] for _ in sizes]
         for number in range(ROUNDS + 1):
             for each in rounds:
                 await each.begin(number)
-            for at in range(len(works[0])):
-                for time_ in range(works[0][at].times):
+            for work_index in range(len(works[0])):
+                for repetition in range(works[0][work_index].times):
                     # The databases run right after one another, in alternating order.
-                    for of in range(len(sizes)) if (number + time_) % 2 else reversed(range(len(sizes))):
-                        cost = await _cost_of(books[of].pool, works[of][at])
+                    for index in range(len(sizes)) if (number + repetition) % 2 else reversed(range(len(sizes))):
+                        cost = await _cost_of(books[index].pool, works[index][work_index])
                         if number:  # not the first round, in which statements are planned
-                            costs[of][at].append(cost)
-        wrote = [await each.check() for each in rounds]
-    shown: list[Shown] = []
-    for of in range(1, len(sizes)):
-        both = (sizes[0], sizes[of])
-        shown.append(Heading(both, (rounds[0].deep_page, rounds[of].deep_page), ROUNDS))
-        shown += [_grown(work, both, costs[0][at], costs[of][at]) for at, work in enumerate(works[of])]
-    for size, (paid, deliveries) in zip(sizes, wrote, strict=True):
+                            costs[index][work_index].append(cost)
+        totals = [await each.check() for each in rounds]
+    lines: list[Shown] = []
+    for index in range(1, len(sizes)):
+        compared_sizes = (sizes[0], sizes[index])
+        lines.append(Heading(compared_sizes, (rounds[0].deep_page, rounds[index].deep_page), ROUNDS))
+        lines += [
+            _growth_of(work, compared_sizes, costs[0][work_index], costs[index][work_index])
+            for work_index, work in enumerate(works[index])
+        ]
+    for size, (paid, deliveries) in zip(sizes, totals, strict=True):
         name = f"deliveries written for each payment, of {size:,} charges"
-        shown.append(Finding(name, deliveries / paid, "each", note=f"{paid:,} payments"))
-    return shown
+        lines.append(Finding(name, deliveries / paid, "each", note=f"{paid:,} payments"))
+    return lines
 
 
 async def _cost_of(pool: Pool, work: Work) -> _Cost:
@@ -140,24 +143,24 @@ async def _cost_of(pool: Pool, work: Work) -> _Cost:
     return _Cost(ms, *(after[name] - before[name] for name in ("blocks", "uncached", "wal")))
 
 
-def _grown(work: Work, charges: tuple[int, int], small: Sequence[_Cost], large: Sequence[_Cost]) -> Growth:
-    few, many = _medians(small), _medians(large)
+def _growth_of(work: Work, charges: tuple[int, int], small: Sequence[_Cost], large: Sequence[_Cost]) -> Growth:
+    small_median, large_median = _medians(small), _medians(large)
     ms_ratio = statistics.median(after.ms / before.ms for before, after in zip(small, large, strict=True))
     return Growth(
         name=work.name,
         charges=charges,
         items=work.items,
-        blocks=_compared(few.blocks, many.blocks, many.blocks / few.blocks),
-        ms=_compared(few.ms, many.ms, ms_ratio),
-        uncached=(few.uncached, many.uncached),
-        wal=(few.wal, many.wal),
+        blocks=_compare(small_median.blocks, large_median.blocks, large_median.blocks / small_median.blocks),
+        ms=_compare(small_median.ms, large_median.ms, ms_ratio),
+        uncached=(small_median.uncached, large_median.uncached),
+        wal=(small_median.wal, large_median.wal),
     )
 
 
 def _medians(costs: Sequence[_Cost]) -> _Cost:
-    ms, *counted = zip(*costs, strict=True)
-    return _Cost(statistics.median(ms), *(round(statistics.median(each)) for each in counted))
+    ms, *counts = zip(*costs, strict=True)
+    return _Cost(statistics.median(ms), *(round(statistics.median(each)) for each in counts))
 
 
-def _compared(small: float, large: float, ratio: float) -> Compared:
+def _compare(small: float, large: float, ratio: float) -> Compared:
     return Compared(small, large, ratio, ratio <= AIM)

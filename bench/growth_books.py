@@ -22,7 +22,7 @@ from sql.migrate import migrate
 
 _FILL_S_MAX = 7_200  # of one statement
 # The rows of other tables for the existing charges, each registered half a second after its creation.
-_WRITTEN = (
+_FILL_STATEMENTS = (
     "INSERT INTO charge (account_id, charge_id, test, bank, payment_method, status, version, amount_cents, external_id,"
     " created_at, expires_at) SELECT account_id, charge_id, test, '001', payment_method, status, version, amount_cents,"
     " external_id, created_at, now() + interval '30 days' FROM read_charge",
@@ -49,17 +49,17 @@ class Books(NamedTuple):
 
 @asynccontextmanager
 async def filled(environment: BenchEnvironment, charges: int) -> AsyncIterator[Books]:
-    url = await _made(environment.owner_url, f"growth_{charges}")
+    url = await _create_database(environment.owner_url, f"growth_{charges}")
     pool = await open_pool(url, name="bench", size=4)
     seal = Seal(environment.settings.secret_key)
     try:
-        account_id = await _merchant(pool, seal)
+        account_id = await _create_merchant(pool, seal)
         await write_year(pool, account_id, charges, folded=True)
         async with session(pool) as conn:
             await conn.execute("SET statement_timeout = 0")
             await conn.execute(ORDERED_ID)
             await conn.execute(MONTHS, "bank_order_done")
-            for statement in _WRITTEN:
+            for statement in _FILL_STATEMENTS:
                 await conn.execute(statement, timeout=_FILL_S_MAX)
             # Each row must be in the partition of its month, as in a system that made the partitions in time.
             for table in ("bank_order_done_other", "read_event_production_other"):
@@ -77,7 +77,7 @@ async def filled(environment: BenchEnvironment, charges: int) -> AsyncIterator[B
             await pool.close()
 
 
-async def _made(owner_url: str, name: str) -> str:
+async def _create_database(owner_url: str, name: str) -> str:
     admin = await asyncpg.connect(owner_url)
     await admin.execute(f'CREATE DATABASE "{name}"')
     await admin.close()
@@ -89,12 +89,18 @@ async def _made(owner_url: str, name: str) -> str:
     return url
 
 
-async def _merchant(pool: Pool, seal: Seal) -> UUID:
+async def _create_merchant(pool: Pool, seal: Seal) -> UUID:
     """Creates the merchant with an endpoint, so that a payment writes a delivery, which no worker sends here."""
     now = datetime.now(UTC)
     async with session(pool) as conn:
-        made = await create_merchant(conn, name="Padaria Aurora", address=True, kyc="approved", now=now)
+        merchant = await create_merchant(conn, name="Padaria Aurora", address=True, kyc="approved", now=now)
         await set_endpoint(
-            conn, made.account_id, "http://127.0.0.1:9/", allow_private=True, now=now, seal=seal, chance=os.urandom(32)
+            conn,
+            merchant.account_id,
+            "http://127.0.0.1:9/",
+            allow_private=True,
+            now=now,
+            seal=seal,
+            chance=os.urandom(32),
         )
-    return made.account_id
+    return merchant.account_id

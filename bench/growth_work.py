@@ -34,9 +34,9 @@ PAGE = LIMIT_DEFAULT
 ROUNDS = 30
 _PAGES_BEFORE_MAX = 9_999
 _LONG_AGO = timedelta(days=300)
-_LOOKED_UP = timedelta(days=364)  # not the whole year: its last hours may have no charge of this merchant
+_LOOKUP_SPAN = timedelta(days=364)  # not the whole year: its last hours may have no charge of this merchant
 _CENTS = 14_990
-_READS = 3
+_READS_PER_ROUND = 3
 
 # The merchant's first charge at or after each of the given moments.
 _CHARGES_AT = """
@@ -51,7 +51,7 @@ _LAST_BEFORE = """
 SELECT created_at, charge_id FROM read_charge WHERE account_id = $1 AND NOT test
 ORDER BY created_at DESC, charge_id DESC OFFSET $2 LIMIT 1
 """
-_WROTE = """
+_COUNTS = """
 SELECT (SELECT count(*) FROM webhook_delivery WHERE account_id = $1 AND NOT test) AS deliveries,
        (SELECT count(*) FROM bank_order_done WHERE account_id = $1 AND order_id >= $2) AS orders
 """
@@ -76,10 +76,10 @@ class Round:
         self._began = datetime.now(UTC)
         # The 10,000th page, or an earlier one, so that in every round a further page follows and as many rows are read.
         self.deep_page = min(_PAGES_BEFORE_MAX, books.charges // PAGE - ROUNDS - 2) + 1
-        self._deep: TimePosition | None = None
-        self._old = ChargeFilters()
-        self._made: list[UUID] = []
-        self._asked: list[UUID] = []
+        self._deep_position: TimePosition | None = None
+        self._old_filters = ChargeFilters()
+        self._pending_ids: list[UUID] = []
+        self._lookup_ids: list[UUID] = []
         self._events = 0
         self._paid = self._settled = 0
 
@@ -92,57 +92,62 @@ class Round:
             Work("orders claimed and settled, 100", BATCH, self._register),
             Work("payment of 1", 1, lambda: self._pay(1)),
             Work("payment of 100", BATCH, lambda: self._pay(BATCH)),
-            Work("look-up of 1", 1, lambda: self._look_up(1), _READS),
-            Work("look-up of 100", BATCH, lambda: self._look_up(BATCH), _READS),
-            Work("list, first page", PAGE, lambda: self._page(ChargeFilters(), None), _READS),
-            Work("list, 10,000th page or the last", PAGE, lambda: self._page(ChargeFilters(), self._deep), _READS),
-            Work("list, days long ago", PAGE, lambda: self._page(self._old, None), _READS),
-            Work("list by status", PAGE, lambda: self._page(pending, None), _READS),
-            Work("feed, the newest 100", BATCH, lambda: self._feed(EventFilters(), None), _READS),
-            Work("feed, 100 from its middle", BATCH, self._catch_up, _READS),
-            Work("balance", 1, self._balance, _READS),
+            Work("look-up of 1", 1, lambda: self._look_up(1), _READS_PER_ROUND),
+            Work("look-up of 100", BATCH, lambda: self._look_up(BATCH), _READS_PER_ROUND),
+            Work("list, first page", PAGE, lambda: self._page(ChargeFilters(), None), _READS_PER_ROUND),
+            Work(
+                "list, 10,000th page or the last",
+                PAGE,
+                lambda: self._page(ChargeFilters(), self._deep_position),
+                _READS_PER_ROUND,
+            ),
+            Work("list, days long ago", PAGE, lambda: self._page(self._old_filters, None), _READS_PER_ROUND),
+            Work("list by status", PAGE, lambda: self._page(pending, None), _READS_PER_ROUND),
+            Work("feed, the newest 100", BATCH, lambda: self._feed(EventFilters(), None), _READS_PER_ROUND),
+            Work("feed, 100 from its middle", BATCH, self._catch_up, _READS_PER_ROUND),
+            Work("balance", 1, self._balance, _READS_PER_ROUND),
             Work("totals folded", 1, self._fold),
-            Work("summary", 1, self._summary, _READS),
+            Work("summary", 1, self._summary, _READS_PER_ROUND),
         ]
 
     async def begin(self, number: int) -> None:
         """Chooses what this round reads, at the same moments of the year in each database: charges to look up, from the
         whole year; the next page and the next day of the lists, because pages differ in cost (a paid charge costs more
         than a pending one)."""
-        self._made.clear()
-        self._old = ChargeFilters(created_to=self._began - _LONG_AGO + number * timedelta(days=1))
+        self._pending_ids.clear()
+        self._old_filters = ChargeFilters(created_to=self._began - _LONG_AGO + number * timedelta(days=1))
         chance, year = random.Random(number), self._began - timedelta(days=365)
-        moments = [first_id(year + chance.random() * _LOOKED_UP) for _ in range(_READS * (BATCH + 1))]
+        moments = [first_id(year + chance.random() * _LOOKUP_SPAN) for _ in range(_READS_PER_ROUND * (BATCH + 1))]
         account_id = self._owner.account_id
         async with session(self._pool) as conn:
-            self._asked = [row[0] for row in await conn.fetch(_CHARGES_AT, account_id, moments)]
+            self._lookup_ids = [row[0] for row in await conn.fetch(_CHARGES_AT, account_id, moments)]
             self._events = await conn.fetchval(
                 "SELECT event_sequence FROM account_clock WHERE account_id = $1 AND NOT test", account_id
             )
             before = await conn.fetchrow(_LAST_BEFORE, account_id, (self.deep_page - 1 + number) * PAGE - 1)
-        assert len(self._asked) == len(moments)
+        assert len(self._lookup_ids) == len(moments)
         assert before is not None
-        self._deep = TimePosition(before["created_at"], before["charge_id"])
+        self._deep_position = TimePosition(before["created_at"], before["charge_id"])
 
     async def check(self) -> tuple[int, int]:
         """Checks the orders; returns how many payments were booked, and how many deliveries were written."""
         async with session(self._pool) as conn:
-            wrote = await conn.fetchrow(_WROTE, self._owner.account_id, first_id(self._began))
-        assert wrote is not None
-        assert wrote["orders"] == self._settled
-        return self._paid, wrote["deliveries"]
+            counts = await conn.fetchrow(_COUNTS, self._owner.account_id, first_id(self._began))
+        assert counts is not None
+        assert counts["orders"] == self._settled
+        return self._paid, counts["deliveries"]
 
     def _references(self, many: int) -> list[str | None]:
         return [f"order-{next(self._numbers)}" for _ in range(many)]
 
     async def _create(self, references: Sequence[str | None]) -> int:
         now, account = datetime.now(UTC), str(self._owner.account_id)
-        news = [pix_charge(account, "bench", now, test=False, external_id=each) for each in references]
+        charges = [pix_charge(account, "bench", now, test=False, external_id=each) for each in references]
         async with session(self._pool) as conn:
-            made = await create_pix(conn, news)
-        self._made += sorted(made)
-        self._charges += len(made)
-        return len(made)
+            created = await create_pix(conn, charges)
+        self._pending_ids += sorted(created)
+        self._charges += len(created)
+        return len(created)
 
     async def _register(self) -> int:
         now = datetime.now(UTC)
@@ -156,7 +161,7 @@ class Round:
         now = datetime.now(UTC)
         received = [
             Confirmation(charge_id=each, end_to_end_id=_end_to_end_id(now), amount_cents=_CENTS, paid_at=now)
-            for each in [self._made.pop() for _ in range(many)]
+            for each in [self._pending_ids.pop() for _ in range(many)]
         ]
         async with transaction(self._pool) as conn:
             outcomes = await confirm_payments(conn, received, now=now, seal=self._seal, fees=NO_FEES)
@@ -165,15 +170,15 @@ class Round:
         return paid
 
     async def _look_up(self, many: int) -> int:
-        asked = [(self._asked.pop(), self._owner) for _ in range(many)]
+        lookups = [(self._lookup_ids.pop(), self._owner) for _ in range(many)]
         async with session(self._pool) as conn:
-            found = await charges_by_id(conn, asked)
-        return sum(each is not None for each in found)
+            charges = await charges_by_id(conn, lookups)
+        return sum(each is not None for each in charges)
 
     async def _page(self, filters: ChargeFilters, after: TimePosition | None) -> int:
         async with session(self._pool) as conn:
-            page, following = await charge_page(conn, self._owner, filters, after, PAGE)
-        assert following is not None
+            page, next_position = await charge_page(conn, self._owner, filters, after, PAGE)
+        assert next_position is not None
         return len(page)
 
     async def _feed(self, filters: EventFilters, after: SequencePosition | None) -> int:

@@ -30,25 +30,25 @@ from runtime.postgres import Pool, open_pool, session, transaction
 from runtime.seal import Seal
 
 ROUNDS = 3
-_ARRIVING = 200
-_TOGETHER = 100
+_SUBMITTERS = 200
+_BATCH_MAX = 100
 LANES = 2  # as in the API's batcher for changes of charges
 _ALONE_LANES = 4  # as many as the bench has connections
 _BATCHED_PER_ROUND = 8_000
 _ALONE_PER_ROUND = 1_500
 _CENTS = 14_990
-_AWAY_S = 0.001
-_ASKED = 200
+_FAR_S = 0.001
+_PINGS = 200
 
 
 async def hot_account(environment: BenchEnvironment, seconds: float) -> list[Finding]:
     """Books a fixed number of payments per round, so that all can be checked afterwards; `seconds` is not used."""
     seal = Seal(environment.settings.secret_key)
-    batched: list[float] = []
-    away: list[float] = []
-    alone: list[float] = []
+    batched_rates: list[float] = []
+    far_rates: list[float] = []
+    single_rates: list[float] = []
     url = environment.settings.database_url
-    async with environment.database() as pool, far_away(url, _AWAY_S / 2) as (far_url, relay):
+    async with environment.database() as pool, far_away(url, _FAR_S / 2) as (far_url, relay):
         far = await open_pool(far_url, name="bench", size=_ALONE_LANES)
         merchant = await environment.merchant(pool)
         async with session(pool) as conn:
@@ -56,30 +56,36 @@ async def hot_account(environment: BenchEnvironment, seconds: float) -> list[Fin
                 conn, UUID(merchant.account_id), "http://127.0.0.1:9/", allow_private=True, now=datetime.now(UTC),
                 seal=seal, chance=os.urandom(32),
             )  # fmt: skip
-        near_ms, far_ms = await _answered_ms(pool), await _answered_ms(far)
+        near_ms, far_ms = await _round_trip_ms(pool), await _round_trip_ms(far)
         relay_s = took_s = 0.0
         for _ in range(ROUNDS):
-            batched.append(await _book(pool, merchant, seal, _BATCHED_PER_ROUND, lanes=LANES, batch_max=_TOGETHER))
+            batched_rates.append(
+                await _book(pool, merchant, seal, _BATCHED_PER_ROUND, lanes=LANES, batch_max=_BATCH_MAX)
+            )
             used, began = cpu_s(relay), time.perf_counter()
-            away.append(
-                await _book(far, merchant, seal, _BATCHED_PER_ROUND, lanes=LANES, batch_max=_TOGETHER, charges=pool)
+            far_rates.append(
+                await _book(
+                    far, merchant, seal, _BATCHED_PER_ROUND, lanes=LANES, batch_max=_BATCH_MAX, charges_pool=pool
+                )
             )
             relay_s, took_s = relay_s + cpu_s(relay) - used, took_s + time.perf_counter() - began
-            alone.append(await _book(pool, merchant, seal, _ALONE_PER_ROUND, lanes=_ALONE_LANES, batch_max=1))
+            single_rates.append(await _book(pool, merchant, seal, _ALONE_PER_ROUND, lanes=_ALONE_LANES, batch_max=1))
         await far.close()
         await _check(pool, merchant, ROUNDS * (2 * _BATCHED_PER_ROUND + _ALONE_PER_ROUND))
-    relayed = f"SELECT 1 {near_ms:.2f} and {far_ms:.2f} ms; the relay {relay_s / took_s * 100:.0f} % of a core"
+    relay_note = f"SELECT 1 {near_ms:.2f} and {far_ms:.2f} ms; the relay {relay_s / took_s * 100:.0f} % of a core"
     return [
-        rate("payments on one account, batched", batched, target=12_000, note=f"up to {_TOGETHER} a transaction"),
-        rate("the same, the database 1 ms away", away, target=4_000, note=relayed),
-        rate("payments on one account, one per transaction", alone, note=f"{_ALONE_LANES} connections"),
+        rate(
+            "payments on one account, batched", batched_rates, target=12_000, note=f"up to {_BATCH_MAX} a transaction"
+        ),
+        rate("the same, the database 1 ms away", far_rates, target=4_000, note=relay_note),
+        rate("payments on one account, one per transaction", single_rates, note=f"{_ALONE_LANES} connections"),
     ]
 
 
-async def _answered_ms(pool: Pool) -> float:
+async def _round_trip_ms(pool: Pool) -> float:
     took_s = []
     async with session(pool) as conn:
-        for _ in range(_ASKED):
+        for _ in range(_PINGS):
             began = time.perf_counter()
             await conn.fetchval("SELECT 1")
             took_s.append(time.perf_counter() - began)
@@ -87,11 +93,18 @@ async def _answered_ms(pool: Pool) -> float:
 
 
 async def _book(
-    pool: Pool, merchant: Merchant, seal: Seal, count: int, *, lanes: int, batch_max: int, charges: Pool | None = None
+    pool: Pool,
+    merchant: Merchant,
+    seal: Seal,
+    count: int,
+    *,
+    lanes: int,
+    batch_max: int,
+    charges_pool: Pool | None = None,
 ) -> float:
-    """Books `count` payments of as many new charges, which are written through `charges`; returns payments per
+    """Books `count` payments of as many new charges, which are written through `charges_pool`; returns payments per
     second."""
-    confirmations = iter(await _charges(charges or pool, merchant, count))
+    confirmations = iter(await _create_charges(charges_pool or pool, merchant, count))
 
     async def flush(items: Sequence[Confirmation]) -> list[Outcome]:
         async with transaction(pool) as conn:
@@ -99,44 +112,44 @@ async def _book(
 
     batcher: Batcher[Confirmation, Outcome] = Batcher(flush, lanes=lanes, batch_max=batch_max)
 
-    async def arrive(those: Iterator[Confirmation]) -> None:
-        for each in those:
+    async def submit_all(arriving: Iterator[Confirmation]) -> None:
+        for each in arriving:
             outcome = await batcher.submit(each)
             assert isinstance(outcome, Charge), outcome
             assert outcome.status == Status.PAID
 
     began = time.perf_counter()
     async with asyncio.TaskGroup() as group:
-        for _ in range(_ARRIVING):
-            group.create_task(arrive(confirmations))
+        for _ in range(_SUBMITTERS):
+            group.create_task(submit_all(confirmations))
     return count / (time.perf_counter() - began)
 
 
-async def _charges(pool: Pool, merchant: Merchant, count: int) -> list[Confirmation]:
+async def _create_charges(pool: Pool, merchant: Merchant, count: int) -> list[Confirmation]:
     """Writes `count` charges; returns the confirmation that the bank would send for each."""
     now = to_millisecond(datetime.now(UTC))
-    made: list[Confirmation] = []
+    confirmations: list[Confirmation] = []
     for start in range(0, count, CREATIONS_MAX):
-        news = [
+        charges = [
             pix_charge(merchant.account_id, merchant.client_id, now) for _ in range(min(CREATIONS_MAX, count - start))
         ]
         async with transaction(pool) as conn:
-            assert len(await create_pix(conn, news)) == len(news)
-        made += [
+            assert len(await create_pix(conn, charges)) == len(charges)
+        confirmations += [
             Confirmation(
-                charge_id=new.charge_id,
-                end_to_end_id=f"E99999999{now:%Y%m%d%H%M}{next(_tails):011d}",
+                charge_id=charge.charge_id,
+                end_to_end_id=f"E99999999{now:%Y%m%d%H%M}{next(_serial_numbers):011d}",
                 amount_cents=_CENTS,
                 paid_at=now,
                 payer_name="MARIA DA SILVA",
                 payer_document="52998224725",
             )
-            for new in news
+            for charge in charges
         ]
-    return made
+    return confirmations
 
 
-_tails = itertools.count()
+_serial_numbers = itertools.count()
 
 
 def pix_charge(

@@ -14,20 +14,20 @@ from domain.pix.qr import png_data_uri
 
 _ROUNDS = 5
 _IMAGES = 2_000
-_BY_SEGNO = 40
+_SEGNO_IMAGES = 40
 
 
 async def images(environment: BenchEnvironment, seconds: float) -> list[Finding]:
     """Each image is of another charge. A round is a fixed number of images; `seconds` is not used."""
-    _us(png_data_uri, _IMAGES)  # makes the tables
-    ours, plainly = [], []
+    _cpu_us(png_data_uri, _IMAGES)  # makes the tables
+    our_us, segno_us = [], []
     for _ in range(_ROUNDS):
-        ours.append(_us(png_data_uri, _IMAGES))
-        plainly.append(_us(_by_segno, _BY_SEGNO))
+        our_us.append(_cpu_us(png_data_uri, _IMAGES))
+        segno_us.append(_cpu_us(_by_segno, _SEGNO_IMAGES))
     return [
-        ratio("segno as it comes / a QR image", list(zip(plainly, ours, strict=True)), target=100),
-        Finding("  a QR image, PNG and data URI", statistics.median(ours), "us"),
-        Finding("  by segno, nothing chosen for it", statistics.median(plainly), "us"),
+        ratio("segno as it comes / a QR image", list(zip(segno_us, our_us, strict=True)), target=100),
+        Finding("  a QR image, PNG and data URI", statistics.median(our_us), "us"),
+        Finding("  by segno, nothing chosen for it", statistics.median(segno_us), "us"),
     ]
 
 
@@ -35,7 +35,7 @@ def _by_segno(payload: str) -> str:
     return segno.make_qr(payload, error="m").png_data_uri(scale=4)
 
 
-def _us(image: Callable[[str], str], count: int) -> float:
+def _cpu_us(image: Callable[[str], str], count: int) -> float:
     payloads = [
         dynamic_br_code(
             location=f"pix.example.com/qr/v2/{secrets.token_hex(16)}",

@@ -20,9 +20,9 @@ from workers.duties import end
 
 JOBS = 100
 POLLED_S = 0.01
-_BETWEEN_S = 0.03
-_SETTLED_S = 20.0
-_STARTED_S = 1.0
+_PAUSE_S = 0.03
+_SETTLE_S = 20.0
+_START_S = 1.0
 
 
 async def jobs(environment: BenchEnvironment, seconds: float) -> list[Finding]:
@@ -37,7 +37,7 @@ async def jobs(environment: BenchEnvironment, seconds: float) -> list[Finding]:
     await waiting.aclose(close_connection_pool=True)
     await polling.aclose(close_connection_pool=True)
     with environment.worker() as pid:
-        await asyncio.sleep(_SETTLED_S)
+        await asyncio.sleep(_SETTLE_S)
         before = cpu_s(pid)
         await asyncio.sleep(seconds)
         worker = (cpu_s(pid) - before) / seconds
@@ -68,7 +68,7 @@ async def _measure(
         handle_signals=False, job_serializer=redis.job_serializer, job_deserializer=redis.job_deserializer,
     )  # fmt: skip
     running = asyncio.create_task(worker.async_run())
-    await asyncio.sleep(_STARTED_S)
+    await asyncio.sleep(_START_S)
     took_ms = []
     for _ in range(JOBS):
         begun.clear()
@@ -76,7 +76,7 @@ async def _measure(
         await enqueue()
         await begun.wait()
         took_ms.append((time.perf_counter() - began) * 1000)
-        await asyncio.sleep(_BETWEEN_S)
+        await asyncio.sleep(_PAUSE_S)
     cpu, began = time.process_time(), time.perf_counter()
     await asyncio.sleep(seconds)
     share = (time.process_time() - cpu) / (time.perf_counter() - began)

@@ -21,39 +21,39 @@ from locust.env import Environment  # noqa: E402
 from bench.merchant_client import CONNECTIONS, ROUNDS, Task  # noqa: E402
 
 
-def _user(load: Task, path: str) -> type[FastHttpUser]:
+def _user_class(load: Task, path: str) -> type[FastHttpUser]:
     numbers, run = itertools.count(), secrets.token_hex(4)
     ids = itertools.cycle(load.charge_ids)
     bearer = {"Authorization": f"Bearer {load.token}"}
 
-    class Asking(FastHttpUser):
+    class RouteUser(FastHttpUser):
         host = f"http://127.0.0.1:{load.port}"
         wait_time = constant(0)
 
         @task
         def ask(self) -> None:
             if load.charge_ids:
-                asked = path or f"/v1/charges/{next(ids)}"
-                with self.client.get(asked, headers=bearer, name="asked", catch_response=True) as answer:
-                    self._judge(answer, 200)
+                url = path or f"/v1/charges/{next(ids)}"
+                with self.client.get(url, headers=bearer, name="asked", catch_response=True) as answer:
+                    self._check_status(answer, 200)
                 return
             name = f"{run}-{next(numbers):012}"
             headers = bearer | {"Idempotency-Key": name}
             body = {**load.body, "external_id": name}
-            asked = path or "/v1/charges/pix"
-            with self.client.post(asked, json=body, headers=headers, name="asked", catch_response=True) as answer:
-                self._judge(answer, 201)
+            url = path or "/v1/charges/pix"
+            with self.client.post(url, json=body, headers=headers, name="asked", catch_response=True) as answer:
+                self._check_status(answer, 201)
 
-        def _judge(self, answer: Any, status: int) -> None:
+        def _check_status(self, answer: Any, status: int) -> None:
             if answer.status_code != status:
                 answer.failure(f"{answer.status_code} instead of {status}")
 
-    return Asking
+    return RouteUser
 
 
 def _rate(load: Task, path: str) -> float:
     """Answers per second, measured once all users send requests."""
-    environment = Environment(user_classes=[_user(load, path)])
+    environment = Environment(user_classes=[_user_class(load, path)])
     runner = environment.create_local_runner()
     runner.start(CONNECTIONS, spawn_rate=CONNECTIONS)  # all within a second, at a rate that locust supports
     gevent.sleep(1.5)

@@ -27,7 +27,7 @@ from locust.argument_parser import LocustArgumentParser
 from locust.env import Environment
 
 _RENEW_EARLY_S = 120.0
-_MADE_MAX = 500
+_KEPT_MAX = 500
 _BOLETOS = "/v1/charges/boleto"
 _RUN_S = 300.0  # the run time of a shape without -t
 _USERS = 50  # the users of a shape without -u
@@ -51,7 +51,7 @@ def add_options(parser: LocustArgumentParser) -> None:
 def prepare(environment: Environment, **_: Any) -> None:
     options = environment.parsed_options
     assert options is not None
-    dev = _dev(options)
+    dev = _read_dev(options)
     environment.host = environment.host or options.host or dev.get("base_url")
     for user_class in environment.user_classes:
         if options.quita_per_user:
@@ -87,20 +87,20 @@ _renewing = gevent.lock.BoundedSemaphore()
 _numbers = itertools.count()
 
 
-def _dev(options: Namespace) -> dict[str, Any]:
+def _read_dev(options: Namespace) -> dict[str, Any]:
     """The dev.json; empty when a credential is named instead."""
     if options.quita_client_id:
         return {}
-    named = options.quita_dev
-    path = Path(named or Path(os.environ.get("QUITA_HOME") or ".quita") / "dev.json")
+    dev_file = options.quita_dev
+    path = Path(dev_file or Path(os.environ.get("QUITA_HOME") or ".quita") / "dev.json")
     try:
-        found: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+        dev: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:
         raise SystemExit(
             f"locust: {path} cannot be read ({type(error).__name__}). Start the system with `make up`, name its file "
             "with --quita-dev, or a credential with --quita-client-id, --quita-client-secret and --quita-account."
         ) from None
-    return found
+    return dev
 
 
 def _merchants_of(options: Namespace, dev: dict[str, Any]) -> list[Merchant]:
@@ -123,10 +123,10 @@ class _Program(FastHttpUser):
     def on_start(self) -> None:
         self.merchant = _merchants[next(_numbers) % len(_merchants)]
         self.series = secrets.token_hex(6)
-        self.made: deque[str] = deque(maxlen=_MADE_MAX)
-        self.paid: deque[str] = deque(maxlen=_MADE_MAX)
+        self.made: deque[str] = deque(maxlen=_KEPT_MAX)
+        self.paid: deque[str] = deque(maxlen=_KEPT_MAX)
         self.boletos: set[str] = set()
-        self.listed: deque[str] = deque(maxlen=_MADE_MAX)
+        self.listed: deque[str] = deque(maxlen=_KEPT_MAX)
         self.sequence = 0
 
     # The steps that tasks are made of
@@ -150,10 +150,10 @@ class _Program(FastHttpUser):
         })  # fmt: skip
 
     def look_up(self) -> None:
-        known = self.made or self.listed
-        if not known:
+        charge_ids = self.made or self.listed
+        if not charge_ids:
             return self.list_charges()
-        charge_id = random.choice(known)
+        charge_id = random.choice(charge_ids)
         with self.ask("GET", f"/v1/charges/{charge_id}", "look up", 200) as answer:
             if answer.status_code == 200 and _charge_id(answer.content) != charge_id:
                 answer.failure("another charge")
@@ -205,10 +205,10 @@ class _Program(FastHttpUser):
                 answer.failure(f"the feed has a gap after {self.sequence}")
             self.sequence = numbers[-1] if numbers else self.sequence
 
-    def ask(self, method: str, path: str, name: str, expected: int, *, key: str | None = None, **more: Any) -> Any:
+    def ask(self, method: str, path: str, name: str, expected: int, *, key: str | None = None, **options: Any) -> Any:
         headers = {"Authorization": f"Bearer {self._token()}"} | ({"Idempotency-Key": key} if key else {})
-        return _Checked(
-            self.client.request(method, path, name=name, catch_response=True, headers=headers, **more), expected
+        return _CheckedResponse(
+            self.client.request(method, path, name=name, catch_response=True, headers=headers, **options), expected
         )
 
     def _create(self, path: str, name: str, body: dict[str, Any]) -> None:
@@ -220,8 +220,8 @@ class _Program(FastHttpUser):
 
     def _token(self) -> str:
         with _renewing:
-            token, until = _tokens.get(self.merchant.client_id, ("", 0.0))
-            if time.monotonic() < until:
+            token, renew_at = _tokens.get(self.merchant.client_id, ("", 0.0))
+            if time.monotonic() < renew_at:
                 return token
             body = {
                 "grant_type": "client_credentials", "client_id": self.merchant.client_id,
@@ -231,8 +231,8 @@ class _Program(FastHttpUser):
             if answer.status_code != 200:
                 return ""  # counted as a failure; the next request asks again
             issued = json.loads(answer.content)
-            until = time.monotonic() + issued["expires_in"] - _RENEW_EARLY_S
-            _tokens[self.merchant.client_id] = (issued["access_token"], until)
+            renew_at = time.monotonic() + issued["expires_in"] - _RENEW_EARLY_S
+            _tokens[self.merchant.client_id] = (issued["access_token"], renew_at)
             return str(issued["access_token"])
 
 
@@ -419,21 +419,21 @@ class Spike(_Shape):
 SHAPES = {"steady": Steady, "ramp": Ramp, "spike": Spike}
 
 
-class _Checked:
+class _CheckedResponse:
     """A response that counts as a failure unless it has the expected status."""
 
-    def __init__(self, asked: Any, expected: int) -> None:
-        self._asked = asked
+    def __init__(self, response: Any, expected: int) -> None:
+        self._response = response
         self._expected = expected
 
     def __enter__(self) -> Any:
-        answer = self._asked.__enter__()
+        answer = self._response.__enter__()
         if answer.status_code != self._expected:
             answer.failure(f"{answer.status_code} {bytes(answer.content or b'')[:150]!r}")
         return answer
 
     def __exit__(self, *error: Any) -> Any:
-        return self._asked.__exit__(*error)
+        return self._response.__exit__(*error)
 
 
 def _charge_id(body: bytes) -> str:

@@ -22,7 +22,7 @@ from bench.environment import BenchEnvironment, Merchant
 
 CONNECTIONS = 64
 ROUNDS = 5
-_OVER_S_MAX = 60.0
+_OVERHEAD_S_MAX = 60.0
 
 
 class Task(Struct, frozen=True):
@@ -52,7 +52,7 @@ async def compare(
         stdin=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.PIPE, env=environment.env,
     )  # fmt: skip
     try:
-        async with asyncio.timeout(seconds + _OVER_S_MAX):
+        async with asyncio.timeout(seconds + _OVERHEAD_S_MAX):
             output, _ = await process.communicate(msgspec.json.encode(task))
     finally:
         if process.returncode is None:
@@ -71,8 +71,8 @@ async def _measure(task: Task) -> list[tuple[float, float]]:
 
         async def post(path: str) -> Any:
             name = f"{run}-{next(numbers):012}"
-            given = {**task.body, "external_id": name}
-            async with session.post(path, json=given, headers={"Idempotency-Key": name}) as answer:
+            json_body = {**task.body, "external_id": name}
+            async with session.post(path, json=json_body, headers={"Idempotency-Key": name}) as answer:
                 assert answer.status == 201, await answer.text()
                 return await answer.json()
 
@@ -85,14 +85,14 @@ async def _measure(task: Task) -> list[tuple[float, float]]:
             assert (await post("/v1/charges/pix"))["status"] == "pending"
 
         async def look_up() -> None:
-            asked = next(ids)
-            assert (await get(f"/v1/charges/{asked}"))["charge_id"] == asked
+            charge_id = next(ids)
+            assert (await get(f"/v1/charges/{charge_id}"))["charge_id"] == charge_id
 
-        async def nothing() -> None:
+        async def ask_empty() -> None:
             assert await (get if task.charge_ids else post)("/bench/empty") == {}
 
         ours = look_up if task.charge_ids else create
-        pairs = [(await _rate(ours, task.slice_s), await _rate(nothing, task.slice_s)) for _ in range(ROUNDS + 1)]
+        pairs = [(await _rate(ours, task.slice_s), await _rate(ask_empty, task.slice_s)) for _ in range(ROUNDS + 1)]
         return pairs[1:]  # the first round warms up
 
 
@@ -114,5 +114,5 @@ async def _rate(ask: Callable[[], Awaitable[None]], seconds: float) -> float:
 
 
 if __name__ == "__main__":
-    found = asyncio.run(_measure(msgspec.json.decode(sys.stdin.buffer.read(), type=Task)))
-    sys.stdout.buffer.write(msgspec.json.encode(found))
+    rates = asyncio.run(_measure(msgspec.json.decode(sys.stdin.buffer.read(), type=Task)))
+    sys.stdout.buffer.write(msgspec.json.encode(rates))

@@ -49,17 +49,17 @@ _PENDING = (
 
 async def merchants(environment: BenchEnvironment, seconds: float) -> list[Finding]:
     """Measures a fixed number of rounds; `seconds` is not used."""
-    found: list[Finding] = []
+    findings: list[Finding] = []
     async with environment.database() as pool:
-        few = await _cost(environment, pool, 1, _FEW)
-        many = await _cost(environment, pool, _FEW + 1, _MANY)
+        few = await _round_costs_ms(environment, pool, 1, _FEW)
+        many = await _round_costs_ms(environment, pool, _FEW + 1, _MANY)
         for name, (few_ms, many_ms) in {each: (few[each], many[each]) for each in few}.items():
             note = f"{few_ms:.2f} ms, {many_ms:.2f} ms"
-            found.append(Finding(f"{name}: {_MANY:,} merchants to {_FEW}", many_ms / few_ms, "x", note=note))
-    return found
+            findings.append(Finding(f"{name}: {_MANY:,} merchants to {_FEW}", many_ms / few_ms, "x", note=note))
+    return findings
 
 
-async def _cost(environment: BenchEnvironment, pool: Pool, first: int, last: int) -> dict[str, float]:
+async def _round_costs_ms(environment: BenchEnvironment, pool: Pool, first: int, last: int) -> dict[str, float]:
     """Writes the pending rows of the merchants `first` to `last`; returns milliseconds per round, by kind of round."""
     async with session(pool) as conn:
         await conn.execute("SET statement_timeout = 0")
@@ -94,10 +94,10 @@ async def _cost(environment: BenchEnvironment, pool: Pool, first: int, last: int
     }
 
 
-async def _median_ms(look: Callable[[], Awaitable[None]]) -> float:
-    took: list[float] = []
+async def _median_ms(run_round: Callable[[], Awaitable[None]]) -> float:
+    took_ms: list[float] = []
     for _ in range(_ROUNDS):
         began = time.perf_counter()
-        await look()
-        took.append((time.perf_counter() - began) * 1_000)
-    return statistics.median(took)
+        await run_round()
+        took_ms.append((time.perf_counter() - began) * 1_000)
+    return statistics.median(took_ms)

@@ -49,13 +49,13 @@ VALUES ('sandbox', $1, 'ATIVA', $2, $3, $4, $5, $6, $7)
 
 async def create_naively(context: ApiContext, call: Call) -> Answer:
     caller, now = call.caller, call.now
-    asked = shaped(call.body, CreatePix)
-    amount_cents = parse_amount(asked.amount, cents_max=PIX_CENTS_MAX)
-    lifetime_s = asked.expires_in or 86_400
-    external_id, description = asked.external_id, asked.description
-    if parse_id(asked.account_id) != caller.account_id:
+    body = shaped(call.body, CreatePix)
+    amount_cents = parse_amount(body.amount, cents_max=PIX_CENTS_MAX)
+    lifetime_s = body.expires_in or 86_400
+    external_id, description = body.external_id, body.description
+    if parse_id(body.account_id) != caller.account_id:
         raise Refused(Code.CHARGE_NOT_FOUND)
-    payer, document = asked.payer, asked.payer.document if asked.payer else None
+    payer, document = body.payer, body.payer.document if body.payer else None
     if document is not None and not well_formed(document, letters=False):
         raise Refused(Code.VALIDATION_ERROR)
     location = await context.reserve.take(caller.mode, caller.account_id)
@@ -100,5 +100,7 @@ async def create_naively(context: ApiContext, call: Call) -> Answer:
             _COB, charge_id.hex, amount_cents, caller.pix_key, description, now, lifetime_s, location.location_id
         )
     image = segno.make_qr(qr_code).png_data_uri(scale=4)
-    shown = present(msgspec.structs.replace(doc, qr_code=None), context.seal, app_url=context.settings.app_url, now=now)
-    return Answer(encode(msgspec.structs.replace(shown, pix=Pix(charge_id.hex, qr_code, image))), 201)
+    projection = present(
+        msgspec.structs.replace(doc, qr_code=None), context.seal, app_url=context.settings.app_url, now=now
+    )
+    return Answer(encode(msgspec.structs.replace(projection, pix=Pix(charge_id.hex, qr_code, image))), 201)

@@ -10,8 +10,8 @@ from typing import cast
 
 from msgspec import Struct
 
-_END = b"\r\n\r\n"
-_LENGTH = b"content-length: "
+_HEAD_END = b"\r\n\r\n"
+_LENGTH_HEADER = b"content-length: "
 _TICK_S = 0.005
 _CONNECTIONS_MAX = 4_000
 _ANSWER_S_MAX = 40.0
@@ -37,7 +37,7 @@ class Load(Struct, frozen=True):
 class _Connection(asyncio.Protocol):
     def __init__(self, done: Callable[["_Connection", int, bytes, float], None]) -> None:
         self._done = done
-        self._kept = b""
+        self._buffered = b""
         self._due_at = 0.0
         self._busy = False
 
@@ -52,17 +52,17 @@ class _Connection(asyncio.Protocol):
         self._transport.close()
 
     def data_received(self, data: bytes) -> None:
-        data = self._kept + data
-        body_at = data.find(_END) + len(_END)
-        if body_at < len(_END):
-            self._kept = data
+        data = self._buffered + data
+        body_at = data.find(_HEAD_END) + len(_HEAD_END)
+        if body_at < len(_HEAD_END):
+            self._buffered = data
             return
         head = data[:body_at].lower()
-        at = head.find(_LENGTH) + len(_LENGTH)
+        at = head.find(_LENGTH_HEADER) + len(_LENGTH_HEADER)
         if len(data) < body_at + int(head[at : head.find(b"\r", at)]):
-            self._kept = data
+            self._buffered = data
             return
-        self._kept, self._busy = b"", False
+        self._buffered, self._busy = b"", False
         self._done(self, int(data[9:12]), data[body_at:], time.perf_counter() - self._due_at)
 
     def connection_lost(self, error: Exception | None) -> None:
@@ -73,18 +73,18 @@ class _Connection(asyncio.Protocol):
 
 async def at_rate(
     port: int,
-    following: Callable[[], bytes],
+    next_request: Callable[[], bytes],
     *,
     per_s: float,
     seconds: float,
     expected: int,
     answered: Callable[[bytes], None] = lambda body: None,
 ) -> Load:
-    """Sends the requests that `following` gives, `per_s` per second; `answered` gets the bodies of answers with the
+    """Sends the requests that `next_request` gives, `per_s` per second; `answered` gets the bodies of answers with the
     expected status."""
     loop = asyncio.get_running_loop()
     free: deque[_Connection] = deque()
-    every: list[_Connection] = []
+    connections: list[_Connection] = []
     statuses: Counter[int] = Counter()
     latencies_s: list[float] = []
 
@@ -98,7 +98,7 @@ async def at_rate(
 
     async def connect() -> _Connection:
         _, made = await loop.create_connection(lambda: _Connection(done), "127.0.0.1", port)
-        every.append(made)
+        connections.append(made)
         return made
 
     free.extend(await asyncio.gather(*(connect() for _ in range(min(256, int(per_s))))))
@@ -107,15 +107,15 @@ async def at_rate(
         due = min(total, int((time.perf_counter() - began) * per_s) + 1)
         while sent < due:
             if not free:
-                if len(every) >= _CONNECTIONS_MAX:
+                if len(connections) >= _CONNECTIONS_MAX:
                     break
                 free.append(await connect())
-            free.popleft().send(following(), began + sent / per_s)
+            free.popleft().send(next_request(), began + sent / per_s)
             sent += 1
         await asyncio.sleep(_TICK_S)
     deadline = time.perf_counter() + _ANSWER_S_MAX
     while statuses.total() < sent and time.perf_counter() < deadline:  # noqa: ASYNC110
         await asyncio.sleep(_TICK_S)
-    for connection in every:
+    for connection in connections:
         connection.close()
     return Load(sent, dict(statuses), sorted(latencies_s))

@@ -26,14 +26,14 @@ class Finding(Struct, frozen=True, omit_defaults=True):
     note: str = ""
 
     def line(self) -> str:
-        shown = (
+        value_text = (
             f"{self.value:,.3f}"
             if self.value < 10
             else f"{self.value:,.1f}"
             if self.value < 100
             else f"{self.value:,.0f}"
         )
-        line = f"  {self.name:<58}{shown:>10} {self.unit:<8}"
+        line = f"  {self.name:<58}{value_text:>10} {self.unit:<8}"
         if self.spread is not None:
             line += f"  rounds {self.spread[0]:.3g} to {self.spread[1]:.3g}"
         if self.target is not None:

@@ -26,12 +26,12 @@ from runtime.postgres import Pool, session
 from sql import Connection
 
 _CHARGES_A_SECOND = 5_000
-_ASKED = 5
+_REPETITIONS = 5
 _YEAR = timedelta(days=365)
 # A settlement report covers a quarter at most (readmodels/reports/reports.py): a file of some hundred thousand lines.
 _QUARTER = timedelta(days=91)
 _FILE_S_MAX = 1_800
-_SETTLED_S, _SETTLES_S_MAX = 5, 60
+_SETTLE_S, _SETTLE_S_MAX = 5, 60
 
 
 async def reports(environment: BenchEnvironment, seconds: float) -> list[Finding]:
@@ -52,61 +52,62 @@ async def reports(environment: BenchEnvironment, seconds: float) -> list[Finding
             await conn.execute("SET statement_timeout = 0")
             await conn.execute("ANALYZE", timeout=600)
             await conn.execute("RESET statement_timeout")
-        findings += await _answers(pool, merchant)
+        findings += await _report_findings(pool, merchant)
     with environment.api():
-        findings += await _file(environment, merchant)
+        findings += await _csv_findings(environment, merchant)
     return findings
 
 
-async def _answers(pool: Pool, merchant: MerchantCreated) -> list[Finding]:
-    """The slowest of _ASKED answers of each report, over the longest period it allows, for one merchant and for all."""
+async def _report_findings(pool: Pool, merchant: MerchantCreated) -> list[Finding]:
+    """The slowest of _REPETITIONS answers of each report, over the longest period it allows, for one merchant
+    and for all."""
     today = today_at(datetime.now(UTC))
     findings = []
     for report in REPORTS.values():
         if report.live and not report.dated:
             continue  # it shows the current state and has no period
-        of_whom = {"one merchant": merchant.account_id} | ({} if report.of_one_account else {"all": None})
-        span, said = (_QUARTER, "a quarter") if report.live else (_YEAR, "a year")
-        for of, account_id in of_whom.items():
-            asked = ReportQuery(first=today - span, last=today, today=today, account_id=account_id)
+        accounts = {"one merchant": merchant.account_id} | ({} if report.of_one_account else {"all": None})
+        span, span_name = (_QUARTER, "a quarter") if report.live else (_YEAR, "a year")
+        for account_name, account_id in accounts.items():
+            query = ReportQuery(first=today - span, last=today, today=today, account_id=account_id)
             took_ms = 0.0
-            for _ in range(_ASKED):
+            for _ in range(_REPETITIONS):
                 began = time.perf_counter()
                 async with session(pool) as conn:
-                    shown = await _count(report, conn, asked)
+                    rows = await _count(report, conn, query)
                 took_ms = max(took_ms, (time.perf_counter() - began) * 1000)
             async with session(pool) as conn:
-                explained = _Explained(conn)
-                await _count(report, cast(Connection, explained), asked)
-            note = f"{shown:,} rows shown, slowest of {_ASKED}; {explained.said()}"
-            findings.append(Finding(f"{report.name} of {said}, {of}", took_ms, "ms", note=note))
+                explaining = _ExplainingConnection(conn)
+                await _count(report, cast(Connection, explaining), query)
+            note = f"{rows:,} rows shown, slowest of {_REPETITIONS}; {explaining.plan_note()}"
+            findings.append(Finding(f"{report.name} of {span_name}, {account_name}", took_ms, "ms", note=note))
     return findings
 
 
-async def _count(report: Report, conn: Connection, asked: ReportQuery) -> int:
-    return len([row async for row in report.rows(keeping(conn), asked)])
+async def _count(report: Report, conn: Connection, query: ReportQuery) -> int:
+    return len([row async for row in report.rows(keeping(conn), query)])
 
 
-class _Explained:
+class _ExplainingConnection:
     """Stands in for a connection: runs each statement, and collects its plan too."""
 
     def __init__(self, conn: Connection) -> None:
         self._conn = conn
         self._plans: list[dict[str, Any]] = []
 
-    async def fetch(self, text: str, *given: Any) -> list[Any]:
-        await self._explain(text, given)
-        return list(await self._conn.fetch(text, *given))
+    async def fetch(self, text: str, *arguments: Any) -> list[Any]:
+        await self._explain(text, arguments)
+        return list(await self._conn.fetch(text, *arguments))
 
-    async def fetchrow(self, text: str, *given: Any) -> Any:
-        await self._explain(text, given)
-        return await self._conn.fetchrow(text, *given)
+    async def fetchrow(self, text: str, *arguments: Any) -> Any:
+        await self._explain(text, arguments)
+        return await self._conn.fetchrow(text, *arguments)
 
-    async def _explain(self, text: str, given: tuple[Any, ...]) -> None:
-        raw = await self._conn.fetchval(f"EXPLAIN (ANALYZE, TIMING OFF, FORMAT JSON) {text}", *given)
+    async def _explain(self, text: str, arguments: tuple[Any, ...]) -> None:
+        raw = await self._conn.fetchval(f"EXPLAIN (ANALYZE, TIMING OFF, FORMAT JSON) {text}", *arguments)
         self._plans.append(msgspec.json.decode(raw)[0]["Plan"])
 
-    def said(self) -> str:
+    def plan_note(self) -> str:
         scans = [node for plan in self._plans for node in _nodes(plan) if "Relation Name" in node]
         read = sum(
             node["Actual Loops"] * (node["Actual Rows"] + node.get("Rows Removed by Filter", 0)) for node in scans
@@ -122,14 +123,14 @@ def _nodes(plan: dict[str, Any]) -> Iterator[dict[str, Any]]:
         yield from _nodes(inner)
 
 
-async def _file(environment: BenchEnvironment, merchant: MerchantCreated) -> list[Finding]:
+async def _csv_findings(environment: BenchEnvironment, merchant: MerchantCreated) -> list[Finding]:
     """Downloads all charges of the merchant as the dashboard's CSV over HTTP, as fast as they come."""
     address = f"http://{environment.settings.host}:{environment.port}"
     # One kept-alive connection, so that sign-in, file and /bench/process reach the same process.
-    one = aiohttp.TCPConnector(limit=1)
+    connector = aiohttp.TCPConnector(limit=1)
     jar = aiohttp.CookieJar(unsafe=True)  # cookies of a host that is an IP address
-    patience = aiohttp.ClientTimeout(total=_FILE_S_MAX)
-    async with aiohttp.ClientSession(address, connector=one, cookie_jar=jar, timeout=patience) as browser:
+    timeout = aiohttp.ClientTimeout(total=_FILE_S_MAX)
+    async with aiohttp.ClientSession(address, connector=connector, cookie_jar=jar, timeout=timeout) as browser:
         async with browser.get("/painel/entrar") as page:
             token = re.search(r'name="csrf" value="([^"]+)"', await page.text())
         assert token is not None
@@ -167,13 +168,13 @@ async def _file(environment: BenchEnvironment, merchant: MerchantCreated) -> lis
 
 async def _settled_mb(process: Path) -> float | None:
     """The process' memory once it has loaded what every process loads in its first seconds, with or without files."""
-    held = _memory_mb(process)
-    for _ in range(_SETTLES_S_MAX // _SETTLED_S):
-        await asyncio.sleep(_SETTLED_S)
-        before, held = held, _memory_mb(process)
-        if before == held:
+    held_mb = _memory_mb(process)
+    for _ in range(_SETTLE_S_MAX // _SETTLE_S):
+        await asyncio.sleep(_SETTLE_S)
+        before_mb, held_mb = held_mb, _memory_mb(process)
+        if before_mb == held_mb:
             break
-    return held
+    return held_mb
 
 
 def _memory_mb(process: Path) -> float | None:

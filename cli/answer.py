@@ -34,7 +34,7 @@ def answer(args: argparse.Namespace, record: Any) -> int:
     if args.json:
         print(msgspec.json.encode(plain).decode())
     elif isinstance(plain, dict):
-        _show(plain, "")
+        _print_fields(plain, "")
     else:
         print(plain)
     return 0
@@ -118,13 +118,13 @@ def tell(line: str) -> None:
     print(line, file=sys.stderr, flush=True)
 
 
-def _show(record: dict[str, Any], before: str) -> None:
+def _print_fields(record: dict[str, Any], prefix: str) -> None:
     for name, value in record.items():
         if isinstance(value, dict):
-            _show(value, f"{before}{name}.")
+            _print_fields(value, f"{prefix}{name}.")
         elif isinstance(value, list) and any(isinstance(each, dict) for each in value):
-            _show({str(number): each for number, each in enumerate(value, 1)}, f"{before}{name}.")
+            _print_fields({str(number): each for number, each in enumerate(value, 1)}, f"{prefix}{name}.")
         elif isinstance(value, list):
-            print(f"{before}{name}: {', '.join(map(str, value))}")
+            print(f"{prefix}{name}: {', '.join(map(str, value))}")
         elif value is not None:
-            print(f"{before}{name}: {value}")
+            print(f"{prefix}{name}: {value}")

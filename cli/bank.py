@@ -14,28 +14,28 @@ from cli.run.child import CannotRun
 from domain.charge import DUAL
 
 _ANSWER_S_MAX = 30.0
-_straight = urllib.request.build_opener(urllib.request.ProxyHandler({}))  # the bank is on this machine
+_direct_opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))  # the bank is on this machine
 FAULTS = ("up", "down", "slow", "lost_reply", "refuse", "timeout_before", "cut", "error500", "html")
 
 
 def add_commands(commands: Commands) -> None:
     verbs = family(commands, "bank", "the simulated bank: pay charges, make it fail")
 
-    one = verbs.add_parser("pay", help="pay a charge of production mode")
-    one.add_argument("--charge-id", type=UUID, required=True)
-    one.add_argument("--amount", help="reais with two decimals; what the charge costs today unless given")
-    one.add_argument("--times", type=int, help="pay so many times")
-    one.add_argument(
+    parser = verbs.add_parser("pay", help="pay a charge of production mode")
+    parser.add_argument("--charge-id", type=UUID, required=True)
+    parser.add_argument("--amount", help="reais with two decimals; what the charge costs today unless given")
+    parser.add_argument("--times", type=int, help="pay so many times")
+    parser.add_argument(
         "--rail",
         choices=("boleto", "pix"),
         help="of a boleto: by its line (boleto, unless given) or its QR; of a dual charge: by which leg",
     )
-    one.set_defaults(run=pay)
+    parser.set_defaults(run=pay)
 
-    one = verbs.add_parser("fault", help="choose how the bank behaves from now on")
-    one.add_argument("fault", choices=FAULTS)
-    one.add_argument("--ms", type=int, help="of slow: how long each answer takes, in milliseconds (5000)")
-    one.set_defaults(run=fault)
+    parser = verbs.add_parser("fault", help="choose how the bank behaves from now on")
+    parser.add_argument("fault", choices=FAULTS)
+    parser.add_argument("--ms", type=int, help="of slow: how long each answer takes, in milliseconds (5000)")
+    parser.set_defaults(run=fault)
 
 
 def pay(args: argparse.Namespace) -> int:
@@ -65,22 +65,22 @@ def _post(path: str, body: dict[str, Any]) -> Any:
         bank_url.rstrip("/") + path, msgspec.json.encode(body), {"Content-Type": "application/json"}
     )
     try:
-        with _straight.open(request, timeout=_ANSWER_S_MAX) as reply:
+        with _direct_opener.open(request, timeout=_ANSWER_S_MAX) as reply:
             return msgspec.json.decode(reply.read())
     except urllib.error.HTTPError as error:
-        said = error.read(2000).decode(errors="replace")
-        raise CannotRun(f"the bank answered {error.code}: {_message(said)}") from None
+        text = error.read(2000).decode(errors="replace")
+        raise CannotRun(f"the bank answered {error.code}: {_message_of(text)}") from None
     except (OSError, ValueError) as error:
         raise CannotRun(f"the bank at {bank_url} does not answer: {getattr(error, 'reason', error)}") from None
 
 
-def _message(said: str) -> str:
+def _message_of(text: str) -> str:
     try:
-        record = msgspec.json.decode(said.encode())
+        record = msgspec.json.decode(text.encode())
     except msgspec.MsgspecError:
-        return " ".join(said.split())
+        return " ".join(text.split())
     for name in ("message", "detail", "error"):
         if isinstance(record, dict) and name in record:
-            found = record[name]
-            return str(found.get("message", found)) if isinstance(found, dict) else str(found)
-    return " ".join(said.split())
+            value = record[name]
+            return str(value.get("message", value)) if isinstance(value, dict) else str(value)
+    return " ".join(text.split())

@@ -16,42 +16,42 @@ from domain.merchants.partners import ALONE_BPS_MAX, needs_second
 from domain.money import reais
 from runtime.production import environment
 
-_CELL_S = 5.0
+_CELL_S_MAX = 5.0
 _PERCENT = re.compile(r"([0-9]{1,3})(?:\.([0-9]{1,2}))?")
 
 
 def add_commands(commands: Commands) -> None:
     verbs = family(commands, "integrator", "partners and their share")
 
-    one = verbs.add_parser("create", help="a partner with its own code (INTG- and six characters)")
-    named = one.add_mutually_exclusive_group(required=True)
-    named.add_argument("called", nargs="?", metavar="NAME")
-    named.add_argument("--name")
-    _add_terms(one)
-    one.set_defaults(run=create, at_home=True)
+    parser = verbs.add_parser("create", help="a partner with its own code (INTG- and six characters)")
+    name_options = parser.add_mutually_exclusive_group(required=True)
+    name_options.add_argument("called", nargs="?", metavar="NAME")
+    name_options.add_argument("--name")
+    _add_terms(parser)
+    parser.set_defaults(run=create, at_home=True)
 
-    one = verbs.add_parser("set", help="change a partner; a share holds for charges issued from now on")
-    one.add_argument("code")
-    _add_terms(one)
-    state = one.add_mutually_exclusive_group()
+    parser = verbs.add_parser("set", help="change a partner; a share holds for charges issued from now on")
+    parser.add_argument("code")
+    _add_terms(parser)
+    state = parser.add_mutually_exclusive_group()
     state.add_argument("--active", dest="active", action="store_true", default=None)
     state.add_argument("--inactive", dest="active", action="store_false", help="refuse the code on new boletos")
-    one.set_defaults(run=change, at_home=True)
+    parser.set_defaults(run=change, at_home=True)
 
-    one = verbs.add_parser("list", help="every partner")
-    one.set_defaults(run=show)
+    parser = verbs.add_parser("list", help="every partner")
+    parser.set_defaults(run=show)
 
 
-def _add_terms(one: argparse.ArgumentParser) -> None:
-    one.add_argument("--share", type=_basis_points, metavar="PERCENT", help="of each payment, such as 2.5")
-    one.add_argument("--account-id", type=UUID, help="the partner's own account, which the share is credited to")
+def _add_terms(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--share", type=_basis_points, metavar="PERCENT", help="of each payment, such as 2.5")
+    parser.add_argument("--account-id", type=UUID, help="the partner's own account, which the share is credited to")
 
 
 def create(args: argparse.Namespace) -> int:
     from commands.merchants.integrators import create_integrator
 
-    _check_alone(args.share)
-    made = _in_all_cells(
+    _check_needs_no_second(args.share)
+    partner = _in_all_cells(
         args.account_id,
         lambda conn: create_integrator(
             conn,
@@ -61,14 +61,14 @@ def create(args: argparse.Namespace) -> int:
             share_bps=args.share or 0,
         ),
     )
-    return answer(args, _shown(made))
+    return answer(args, _partner_record(partner))
 
 
 def change(args: argparse.Namespace) -> int:
     from commands.merchants.integrators import set_integrator
 
-    _check_alone(args.share)
-    changed = _in_all_cells(
+    _check_needs_no_second(args.share)
+    partner = _in_all_cells(
         args.account_id,
         lambda conn: set_integrator(
             conn,
@@ -79,7 +79,7 @@ def change(args: argparse.Namespace) -> int:
             account_id=args.account_id,
         ),
     )
-    return answer(args, _shown(changed))
+    return answer(args, _partner_record(partner))
 
 
 def _in_all_cells(account_id: UUID | None, command: Callable[[Any], Awaitable[Any]]) -> Any:
@@ -96,20 +96,20 @@ def _in_all_cells(account_id: UUID | None, command: Callable[[Any], Awaitable[An
                     if not await account_is_there(home, account_id, seal=seal):
                         raise Refused(Code.WALLET_ACCOUNT_NOT_FOUND)
             async with home.transaction():
-                done = await command(home)
+                result = await command(home)
             for cell in await read_cells(home, seal):
-                await _copy_to(home, cell)
-        return done
+                await _copy_partners_to(home, cell)
+        return result
 
     return asyncio.run(run())
 
 
-async def _copy_to(home: Any, cell: Any) -> None:
+async def _copy_partners_to(home: Any, cell: Any) -> None:
     from commands.merchants.partner_copy import copy_partners
     from runtime.postgres import DB_UNAVAILABLE, connect
 
     try:
-        async with asyncio.timeout(_CELL_S):
+        async with asyncio.timeout(_CELL_S_MAX):
             conn = await connect(cell.addresses.database_url)
             try:
                 while await copy_partners(home, conn):
@@ -120,7 +120,7 @@ async def _copy_to(home: Any, cell: Any) -> None:
         print(f"cell {cell.name} does not answer: its workers will bring this there", file=sys.stderr)
 
 
-def _check_alone(share_bps: int | None) -> None:
+def _check_needs_no_second(share_bps: int | None) -> None:
     """CannotRun in production for a share that two members of staff must approve."""
     if environment(os.environ) == "production" and share_bps and needs_second(share_bps, now_bps=0):
         raise CannotRun(
@@ -129,25 +129,25 @@ def _check_alone(share_bps: int | None) -> None:
 
 
 def show(args: argparse.Namespace) -> int:
-    found = in_transaction(_all)
+    partners = in_transaction(_all_partners)
     if args.json:
-        return answer(args, [_shown(each) for each in found])
-    for each in found:
+        return answer(args, [_partner_record(each) for each in partners])
+    for each in partners:
         state, account = "active" if each.active else "inactive", str(each.account_id or "-")
         print(f"{each.integrador_code}  {reais(each.share_bps):>6} %  {state:8}  {account:36}  {each.name}")
     return 0
 
 
-async def _all(conn: Any) -> list[Any]:
+async def _all_partners(conn: Any) -> list[Any]:
     from readmodels.reports.integrators import list_integrators
 
-    found: list[Any] = []
-    while page := await list_integrators(conn, after=found[-1].integrador_code if found else ""):
-        found += page
-    return found
+    partners: list[Any] = []
+    while page := await list_integrators(conn, after=partners[-1].integrador_code if partners else ""):
+        partners += page
+    return partners
 
 
-def _shown(integrator: Any) -> dict[str, Any]:
+def _partner_record(integrator: Any) -> dict[str, Any]:
     return {
         "integrador_code": integrator.integrador_code,
         "name": integrator.name,

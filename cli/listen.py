@@ -24,41 +24,41 @@ from cli.run.child import CannotRun
 from cli.run.supervise import say
 
 _POLL_S = 0.5  # one small index range each time
-_PAGE = 100
+_PAGE_ITEMS = 100
 _ANSWER_S_MAX = 10.0  # the time limit of a webhook attempt (contract section 9)
 _RETRY_S_MAX = 5.0  # the longest wait between attempts to reach an API that does not answer
-_ABSENT_S = 0.25  # the first wait for a receiver that is not reached; doubled up to _ABSENT_S_MAX
-_ABSENT_S_MAX = 2.0
-_PATIENCE_S = 600.0  # how long one event waits for the receiver; then the next one is tried
-_KEEP_BYTES = 1024  # how much of an answer is kept, as in deliveries (contract section 9)
-_READ_S = 2.0  # how long an answer's body is read, as in deliveries
+_RECEIVER_RETRY_S = 0.25  # the first wait for a receiver that is not reached; doubled up to _RECEIVER_RETRY_S_MAX
+_RECEIVER_RETRY_S_MAX = 2.0
+_RECEIVER_WAIT_S_MAX = 600.0  # how long one event waits for the receiver; then the next one is tried
+_ANSWER_BYTES_MAX = 1024  # how much of an answer is kept, as in deliveries (contract section 9)
+_ANSWER_READ_S_MAX = 2.0  # how long an answer's body is read, as in deliveries
 _ONLY_IN_FEED = ("type", "sequence", "created_at")  # a feed item is the webhook's body plus these fields
 
 
 def add_commands(commands: Commands) -> None:
-    one = commands.add_parser("listen", help="forward an account's new events to a local address, until Ctrl-C")
-    one.add_argument("url", help="where to POST them, for instance http://127.0.0.1:3000/webhooks")
-    one.add_argument("--account-id", type=UUID, help="one of dev.json's merchants; the first unless given")
-    one.add_argument("--mode", choices=("test", "production"), default="test")
-    one.add_argument("--client-id", help="a credential, for an account that is not in dev.json")
-    one.add_argument("--client-secret")
-    one.add_argument(
+    parser = commands.add_parser("listen", help="forward an account's new events to a local address, until Ctrl-C")
+    parser.add_argument("url", help="where to POST them, for instance http://127.0.0.1:3000/webhooks")
+    parser.add_argument("--account-id", type=UUID, help="one of dev.json's merchants; the first unless given")
+    parser.add_argument("--mode", choices=("test", "production"), default="test")
+    parser.add_argument("--client-id", help="a credential, for an account that is not in dev.json")
+    parser.add_argument("--client-secret")
+    parser.add_argument(
         "--type", action="append", help="forward these kinds; may be repeated; what an endpoint receives unless given"
     )
-    one.add_argument("--secret", help="sign with this whsec_ secret; a new one unless given")
-    one.add_argument(
+    parser.add_argument("--secret", help="sign with this whsec_ secret; a new one unless given")
+    parser.add_argument(
         "--after-sequence",
         type=int,
         metavar="N",
         help="begin behind event N of the feed; with what is new unless given",
     )
-    one.add_argument(
+    parser.add_argument(
         "--once",
         type=int,
         metavar="N",
         help="end after N events, one attempt each; exit 1 unless each was answered 2xx",
     )
-    one.set_defaults(run=listen)
+    parser.set_defaults(run=listen)
 
 
 def listen(args: argparse.Namespace) -> int:
@@ -79,13 +79,13 @@ def listen(args: argparse.Namespace) -> int:
         raise CannotRun("--once takes a whole number greater than 0")
     if args.after_sequence is not None and args.after_sequence < 0:
         raise CannotRun("--after-sequence takes a whole number, 0 or more")
-    secret = _usable(args.secret) if args.secret else secret_text(secrets.token_bytes(32))
+    secret = _checked_secret(args.secret) if args.secret else secret_text(secrets.token_bytes(32))
 
     feed = _Feed(running.find().need("base_url"), *_credential(args), kinds)
     try:
         newest = feed.newest()
     except http.client.HTTPException as error:
-        raise CannotRun(f"the API does not answer: {_short(error)}") from None
+        raise CannotRun(f"the API does not answer: {_one_line(error)}") from None
     after = newest if args.after_sequence is None else args.after_sequence
     _show(
         args,
@@ -95,8 +95,8 @@ def listen(args: argparse.Namespace) -> int:
     )
     failed = 0
     for item in islice(feed.follow(after), args.once):
-        said = _forward(args, secret, item)
-        failed += not 200 <= (said["status"] or 0) < 300
+        result = _forward(args, secret, item)
+        failed += not 200 <= (result["status"] or 0) < 300
     return 1 if failed else 0
 
 
@@ -104,23 +104,25 @@ def _forward(args: argparse.Namespace, secret: str, item: dict[str, Any]) -> dic
     """Sends one event and shows the outcome. Waits while the receiver is not reached, except with --once."""
     from runtime.ids import new_id
 
-    delivery_id, began, wait_s = new_id(), time.monotonic(), _ABSENT_S
+    delivery_id, began, wait_s = new_id(), time.monotonic(), _RECEIVER_RETRY_S
     for attempt in count(1):
-        said, absent = _attempt(args.url, secret, item, delivery_id, attempt)
-        waits = absent and args.once is None and time.monotonic() - began < _PATIENCE_S
-        if attempt == 1 or not waits:  # one line when the wait begins, one when it ends
-            outcome = f"{said['status'] or said['error']}  {said['ms']} ms" + ("; waiting for it" if waits else "")
+        result, unreached = _send_attempt(args.url, secret, item, delivery_id, attempt)
+        will_retry = unreached and args.once is None and time.monotonic() - began < _RECEIVER_WAIT_S_MAX
+        if attempt == 1 or not will_retry:  # one line when the wait begins, one when it ends
+            outcome = f"{result['status'] or result['error']}  {result['ms']} ms" + (
+                "; waiting for it" if will_retry else ""
+            )
             _show(
                 args,
-                said | {"again": waits},
-                f"{said['sequence']:>6}  {said['type']:<24}  {said['event_id']}  {outcome}",
+                result | {"again": will_retry},
+                f"{result['sequence']:>6}  {result['type']:<24}  {result['event_id']}  {outcome}",
             )
-            if said["answer"] and not 200 <= said["status"] < 300 and not args.json:
-                print(f"        {' '.join(said['answer'].split())[:200]}", flush=True)
-        if not waits:
-            return said
+            if result["answer"] and not 200 <= result["status"] < 300 and not args.json:
+                print(f"        {' '.join(result['answer'].split())[:200]}", flush=True)
+        if not will_retry:
+            return result
         time.sleep(wait_s)
-        wait_s = min(wait_s * 2, _ABSENT_S_MAX)
+        wait_s = min(wait_s * 2, _RECEIVER_RETRY_S_MAX)
     raise AssertionError("unreachable")
 
 
@@ -136,7 +138,7 @@ class _Feed:
 
     def newest(self) -> int:
         """The sequence of the newest event; 0 when there is none."""
-        items = self._read({"limit": 1})
+        items = self._read_items({"limit": 1})
         return int(items[0]["sequence"]) if items else 0
 
     def follow(self, after: int) -> Iterator[dict[str, Any]]:
@@ -144,10 +146,10 @@ class _Feed:
         wait_s = _POLL_S
         while True:
             try:
-                items = self._read({"type": self._kinds, "after_sequence": after, "limit": _PAGE})
+                items = self._read_items({"type": self._kinds, "after_sequence": after, "limit": _PAGE_ITEMS})
             except http.client.HTTPException as error:
                 if wait_s == _POLL_S:
-                    say(f"the API does not answer ({_short(error)}); waiting for it")
+                    say(f"the API does not answer ({_one_line(error)}); waiting for it")
                 wait_s = min(wait_s * 2, _RETRY_S_MAX)
                 time.sleep(wait_s)
                 continue
@@ -155,31 +157,31 @@ class _Feed:
             for item in items:
                 yield item
                 after = item["sequence"]
-            if len(items) < _PAGE:
+            if len(items) < _PAGE_ITEMS:
                 time.sleep(_POLL_S)
 
-    def _read(self, query: dict[str, Any]) -> list[dict[str, Any]]:
+    def _read_items(self, query: dict[str, Any]) -> list[dict[str, Any]]:
         path = "/v1/events?" + urlencode(query, doseq=True)
         for _ in range(2):  # the token may have expired: it lives an hour, and this program may run all day
             if not self._token:
-                status, body = self._ask(
+                status, body = self._request(
                     "POST", "/v1/oauth/token", {"grant_type": "client_credentials", **self._client}
                 )
-                _check_answers(status)
+                _raise_if_temporary(status)
                 if status != 200:
                     raise CannotRun(f"the API refused the credential: {body.get('error')}")
                 self._token = body["access_token"]
-            status, body = self._ask("GET", path, None)
+            status, body = self._request("GET", path, None)
             if status == 200:
                 items: list[dict[str, Any]] = body["data"]
                 return items
-            _check_answers(status)
+            _raise_if_temporary(status)
             if status != 401:
                 break
             self._token = ""
         raise CannotRun(f"the API refused the feed: {body['error']['message']}")
 
-    def _ask(self, method: str, path: str, form: dict[str, str] | None) -> tuple[int, dict[str, Any]]:
+    def _request(self, method: str, path: str, form: dict[str, str] | None) -> tuple[int, dict[str, Any]]:
         if self._connection is None:
             self._connection = _connect(self._url)
         headers = {"Authorization": f"Bearer {self._token}"} if form is None else {}
@@ -192,16 +194,16 @@ class _Feed:
         except (OSError, http.client.HTTPException, msgspec.MsgspecError) as error:
             self._connection.close()
             self._connection = None
-            raise http.client.HTTPException(_short(error)) from error
+            raise http.client.HTTPException(_one_line(error)) from error
 
 
-def _check_answers(status: int) -> None:
+def _raise_if_temporary(status: int) -> None:
     """HTTPException for a status after which the same request may succeed later."""
     if status == 429 or status >= 500:
         raise http.client.HTTPException(f"status {status}")
 
 
-def _attempt(
+def _send_attempt(
     url: str, secret: str, item: dict[str, Any], delivery_id: UUID, attempt: int
 ) -> tuple[dict[str, Any], bool]:
     """POSTs one event. Returns the outcome, in the form of --json, and whether the receiver was not reached: the
@@ -220,7 +222,7 @@ def _attempt(
         body=body,
         secret=secret,
     )
-    status, error, kept, absent, ms = None, None, None, False, 0
+    status, error, text, unreached, ms = None, None, None, False, 0
     began = time.monotonic()
     connection = _connect(url)
     try:
@@ -228,28 +230,32 @@ def _attempt(
         answer = connection.getresponse()
         status = answer.status  # a redirect is not followed and counts as a failure
         ms = round((time.monotonic() - began) * 1000)
-        kept = _beginning(answer).decode("utf-8", "replace")
-    except (OSError, http.client.HTTPException, UnicodeError) as broken:  # UnicodeError: a host with an empty label
-        error = _short(broken)
-        absent = isinstance(broken, OSError) and not isinstance(broken, TimeoutError)
+        text = _read_beginning(answer).decode("utf-8", "replace")
+    except (OSError, http.client.HTTPException, UnicodeError) as failure:  # UnicodeError: a host with an empty label
+        error = _one_line(failure)
+        unreached = isinstance(failure, OSError) and not isinstance(failure, TimeoutError)
         ms = round((time.monotonic() - began) * 1000)
     finally:
         connection.close()
-    said = {name: item[name] for name in ("sequence", "type", "event_id")}
-    return said | {"attempt": attempt, "status": status, "error": error, "answer": kept, "ms": ms}, absent
+    result = {name: item[name] for name in ("sequence", "type", "event_id")}
+    return result | {"attempt": attempt, "status": status, "error": error, "answer": text, "ms": ms}, unreached
 
 
-def _beginning(answer: http.client.HTTPResponse) -> bytes:
-    """The beginning of the answer's body. Reading stops after _READ_S, because an event stream never ends; errors are
-    ignored, because the status alone decides."""
-    kept, until = b"", time.monotonic() + _READ_S
+def _read_beginning(answer: http.client.HTTPResponse) -> bytes:
+    """The beginning of the answer's body. Reading stops after _ANSWER_READ_S_MAX, because an event stream never ends;
+    errors are ignored, because the status alone decides."""
+    kept, until = b"", time.monotonic() + _ANSWER_READ_S_MAX
     with suppress(OSError, http.client.HTTPException):
-        while len(kept) < _KEEP_BYTES and time.monotonic() < until and (part := answer.read1(_KEEP_BYTES - len(kept))):
+        while (
+            len(kept) < _ANSWER_BYTES_MAX
+            and time.monotonic() < until
+            and (part := answer.read1(_ANSWER_BYTES_MAX - len(kept)))
+        ):
             kept += part
     return kept
 
 
-def _usable(secret: str) -> str:
+def _checked_secret(secret: str) -> str:
     from domain.webhooks.signature import SECRET_PREFIX, standard_signature
 
     try:
@@ -289,5 +295,5 @@ def _show(args: argparse.Namespace, record: dict[str, Any], line: str) -> None:
     print(msgspec.json.encode(record).decode() if args.json else line, flush=True)
 
 
-def _short(error: BaseException) -> str:
+def _one_line(error: BaseException) -> str:
     return " ".join(str(error).split())[:200] or type(error).__name__

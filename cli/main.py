@@ -33,7 +33,7 @@ def main(arguments: list[str] | None = None) -> int:
         metavar="NAME",
         help="the cell to work in; by default the cell of an id among the arguments, else home",
     )
-    _everywhere(parser)
+    _add_common_options(parser)
     args = parser.parse_args(arguments)
     if sys.stdout is None:  # the parent process closed it (>&-): output goes nowhere, as with print()
         sys.stdout = open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115 - for as long as the process runs
@@ -42,18 +42,18 @@ def main(arguments: list[str] | None = None) -> int:
         code: int = args.run(args)
         return code
     except CannotRun as error:
-        return _failed(str(error))
+        return _print_failure(str(error))
     except KeyboardInterrupt:
         return 130
     except BrokenPipeError:
         return 1
     except Exception as error:
-        if _expected(error):
-            return _failed(_line(error))
+        if _is_expected(error):
+            return _print_failure(_error_line(error))
         raise
 
 
-def _everywhere(parser: argparse.ArgumentParser) -> None:
+def _add_common_options(parser: argparse.ArgumentParser) -> None:
     """Adds --json and --cell to every command, so that they may also follow its other arguments."""
     nested = [action for action in parser._actions if isinstance(action, argparse._SubParsersAction)]
     if not nested:
@@ -62,10 +62,10 @@ def _everywhere(parser: argparse.ArgumentParser) -> None:
         parser.add_argument("--cell", metavar="NAME", default=argparse.SUPPRESS, help=cell_help)
     for action in nested:
         for child in dict.fromkeys(action.choices.values()):
-            _everywhere(child)
+            _add_common_options(child)
 
 
-def _expected(error: Exception) -> bool:
+def _is_expected(error: Exception) -> bool:
     """Whether the error is shown as one line instead of a traceback: refusals, servers that do not answer, and errors
     of the database."""
     import asyncpg
@@ -89,7 +89,7 @@ def _expected(error: Exception) -> bool:
     )
 
 
-def _line(error: Exception) -> str:
+def _error_line(error: Exception) -> str:
     from domain.errors import Refused
 
     if isinstance(error, Refused):
@@ -98,7 +98,7 @@ def _line(error: Exception) -> str:
     return " ".join(str(error).split()) or type(error).__name__
 
 
-def _failed(line: str) -> int:
+def _print_failure(line: str) -> int:
     print(f"quita: {line}", file=sys.stderr)
     return 1
 

@@ -18,86 +18,90 @@ def add_commands(commands: Commands) -> None:
 
     _add_create(verbs)
     merchants.add_looks(verbs)
-    one = verbs.add_parser(
+    parser = verbs.add_parser(
         "reset", help="a link for who lost password and telephone: the second factor is off, all owners are told"
     )
-    one.add_argument("account_id", type=UUID)
-    one.add_argument("email")
-    one.add_argument("--reason", dest="factor_lost", required=True, help="how you know who asks; it is written down")
-    one.set_defaults(run=access)
+    parser.add_argument("account_id", type=UUID)
+    parser.add_argument("email")
+    parser.add_argument("--reason", dest="factor_lost", required=True, help="how you know who asks; it is written down")
+    parser.set_defaults(run=access)
 
-    one = verbs.add_parser("access", help="mail a one-time link to a merchant's person, who chooses a password by it")
-    one.add_argument("account_id", type=UUID)
-    one.add_argument("email")
-    one.add_argument("--factor-lost", metavar="REASON", help="turn the second factor off too, and write down why")
-    one.set_defaults(run=access)
+    parser = verbs.add_parser(
+        "access", help="mail a one-time link to a merchant's person, who chooses a password by it"
+    )
+    parser.add_argument("account_id", type=UUID)
+    parser.add_argument("email")
+    parser.add_argument("--factor-lost", metavar="REASON", help="turn the second factor off too, and write down why")
+    parser.set_defaults(run=access)
 
     for verb, kyc, text in (
         ("approve", "approved", "approve a merchant's registration"),
         ("reject", "rejected", "reject a registration that waits"),
         ("block", "blocked", "let an approved merchant issue nothing more in production"),
     ):
-        one = verbs.add_parser(verb, help=text)
-        one.add_argument("account_id", type=UUID)
-        one.add_argument("--reason", default="", required=verb != "approve")
-        one.set_defaults(run=decide, kyc=kyc)
+        parser = verbs.add_parser(verb, help=text)
+        parser.add_argument("account_id", type=UUID)
+        parser.add_argument("--reason", default="", required=verb != "approve")
+        parser.set_defaults(run=decide, kyc=kyc)
 
-    one = verbs.add_parser("address", help="set a merchant's registered address")
-    one.add_argument("account_id", type=UUID)
-    one.add_argument("--street", required=True)
-    one.add_argument("--number", required=True)
-    one.add_argument("--district", required=True)
-    one.add_argument("--city", required=True)
-    one.add_argument("--state", required=True, help="two letters")
-    one.add_argument("--zip-code", required=True, help="CEP, eight digits")
-    one.set_defaults(run=address)
+    parser = verbs.add_parser("address", help="set a merchant's registered address")
+    parser.add_argument("account_id", type=UUID)
+    parser.add_argument("--street", required=True)
+    parser.add_argument("--number", required=True)
+    parser.add_argument("--district", required=True)
+    parser.add_argument("--city", required=True)
+    parser.add_argument("--state", required=True, help="two letters")
+    parser.add_argument("--zip-code", required=True, help="CEP, eight digits")
+    parser.set_defaults(run=address)
 
     _add_keys(verbs)
-    one = verbs.add_parser("rate", help="bound a merchant's requests, for each of its credentials")
-    one.add_argument("account_id", type=UUID)
-    one.add_argument("--per-second", type=int, metavar="N", help="the platform's default unless given")
-    one.add_argument("--burst", type=int, metavar="N", help="at once; the platform's default unless given")
-    one.set_defaults(run=rate)
+    parser = verbs.add_parser("rate", help="bound a merchant's requests, for each of its credentials")
+    parser.add_argument("account_id", type=UUID)
+    parser.add_argument("--per-second", type=int, metavar="N", help="the platform's default unless given")
+    parser.add_argument("--burst", type=int, metavar="N", help="at once; the platform's default unless given")
+    parser.set_defaults(run=rate)
 
     _add_fees(verbs)
-    one = verbs.add_parser("auto-withdraw", help="have a merchant's balance sent to its PIX key once a day, or not")
-    one.add_argument("account_id", type=UUID)
-    way = one.add_mutually_exclusive_group(required=True)
-    way.add_argument("--on", action="store_true")
-    way.add_argument("--off", action="store_true")
-    one.add_argument("--keep", type=_cents, default=0, metavar="AMOUNT", help="what stays, in reais: 100.00")
-    one.set_defaults(run=auto_withdraw)
+    parser = verbs.add_parser("auto-withdraw", help="have a merchant's balance sent to its PIX key once a day, or not")
+    parser.add_argument("account_id", type=UUID)
+    switch = parser.add_mutually_exclusive_group(required=True)
+    switch.add_argument("--on", action="store_true")
+    switch.add_argument("--off", action="store_true")
+    parser.add_argument("--keep", type=_cents, default=0, metavar="AMOUNT", help="what stays, in reais: 100.00")
+    parser.set_defaults(run=auto_withdraw)
 
 
 def _add_keys(verbs: Commands) -> None:
-    one = verbs.add_parser(
+    parser = verbs.add_parser(
         "pix-key", help="set the platform's PIX key that this merchant's charges are received under, from now on"
     )
-    one.add_argument("account_id", type=UUID)
-    one.add_argument("pix_key", metavar="KEY", help="CPF, CNPJ, +55 and telephone, e-mail or random key")
-    one.set_defaults(run=pix_key)
+    parser.add_argument("account_id", type=UUID)
+    parser.add_argument("pix_key", metavar="KEY", help="CPF, CNPJ, +55 and telephone, e-mail or random key")
+    parser.set_defaults(run=pix_key)
 
-    one = verbs.add_parser(
+    parser = verbs.add_parser(
         "payout-key", help="ask for another key for a merchant's withdrawals; staff confirm it, and it waits 24 h"
     )
-    one.add_argument("account_id", type=UUID)
-    one.add_argument("pix_key", metavar="KEY", help="CPF, CNPJ, +55 and telephone, e-mail or random key")
-    one.add_argument("--document", required=True, help="CPF or CNPJ of the key's owner")
-    one.set_defaults(run=payout_key)
+    parser.add_argument("account_id", type=UUID)
+    parser.add_argument("pix_key", metavar="KEY", help="CPF, CNPJ, +55 and telephone, e-mail or random key")
+    parser.add_argument("--document", required=True, help="CPF or CNPJ of the key's owner")
+    parser.set_defaults(run=payout_key)
 
-    one = verbs.add_parser("refunds", help="whom a merchant's refunds by transfer may go to: the payer, or others too")
-    one.add_argument("account_id", type=UUID)
-    way = one.add_mutually_exclusive_group(required=True)
-    way.add_argument("--to-payer", action="store_true", help="to the payer of the charge alone, as it is at first")
-    way.add_argument("--to-others", metavar="REASON", help="to others too, for this reason")
-    one.set_defaults(run=refunds)
+    parser = verbs.add_parser(
+        "refunds", help="whom a merchant's refunds by transfer may go to: the payer, or others too"
+    )
+    parser.add_argument("account_id", type=UUID)
+    switch = parser.add_mutually_exclusive_group(required=True)
+    switch.add_argument("--to-payer", action="store_true", help="to the payer of the charge alone, as it is at first")
+    switch.add_argument("--to-others", metavar="REASON", help="to others too, for this reason")
+    parser.set_defaults(run=refunds)
 
 
 def _add_fees(verbs: Commands) -> None:
-    one = verbs.add_parser("fees", help="show what a merchant is charged, or agree on other fees; from now on")
-    one.add_argument("account_id", type=UUID)
-    one.add_argument("--default", action="store_true", help="what the platform charges unless said otherwise")
-    one.add_argument("--pix-percent", type=_cents, metavar="PERCENT", help="of a payment by PIX: 0.99")
+    parser = verbs.add_parser("fees", help="show what a merchant is charged, or agree on other fees; from now on")
+    parser.add_argument("account_id", type=UUID)
+    parser.add_argument("--default", action="store_true", help="what the platform charges unless said otherwise")
+    parser.add_argument("--pix-percent", type=_cents, metavar="PERCENT", help="of a payment by PIX: 0.99")
     for name, what in (
         ("--pix", "a payment by PIX, beside the percentage"),
         ("--pix-min", "at least, of a payment by PIX"),
@@ -105,27 +109,27 @@ def _add_fees(verbs: Commands) -> None:
         ("--boleto", "a boleto that is paid"),
         ("--withdrawal", "a withdrawal"),
     ):
-        one.add_argument(name, type=_cents, metavar="AMOUNT", help=f"{what}, in reais: 0.50; none unless given")
-    one.add_argument("--reason", help="required for a change; both audit logs and the owners' mail have it")
-    one.set_defaults(run=fees)
+        parser.add_argument(name, type=_cents, metavar="AMOUNT", help=f"{what}, in reais: 0.50; none unless given")
+    parser.add_argument("--reason", help="required for a change; both audit logs and the owners' mail have it")
+    parser.set_defaults(run=fees)
 
 
 def _add_create(verbs: Commands) -> None:
-    one = verbs.add_parser(
+    parser = verbs.add_parser(
         "create",
         help="a merchant that waits for approval, whose owner is mailed a link; in local work one that is ready,"
         " with its secrets shown only once",
     )
-    one.add_argument("--name", required=True, help="as the Receita Federal has it")
-    one.add_argument("--document", metavar="CNPJ")
-    one.add_argument("--email", help="of the owner")
-    one.add_argument("--payout-key", metavar="KEY", help="the owner's PIX key that withdrawals go to")
+    parser.add_argument("--name", required=True, help="as the Receita Federal has it")
+    parser.add_argument("--document", metavar="CNPJ")
+    parser.add_argument("--email", help="of the owner")
+    parser.add_argument("--payout-key", metavar="KEY", help="the owner's PIX key that withdrawals go to")
     parts = ("STREET", "NUMBER", "DISTRICT", "CITY", "STATE", "CEP")
-    one.add_argument("--address", nargs=len(parts), metavar=parts)
-    one.add_argument("--demo", action="store_true", help="local work: invent what is missing, and approve")
-    one.add_argument("--no-address", action="store_true", help="local work: leave the registered address incomplete")
-    one.add_argument("--kyc", choices=("approved", "pending"), help="local work: approved unless given")
-    one.set_defaults(run=create)
+    parser.add_argument("--address", nargs=len(parts), metavar=parts)
+    parser.add_argument("--demo", action="store_true", help="local work: invent what is missing, and approve")
+    parser.add_argument("--no-address", action="store_true", help="local work: leave the registered address incomplete")
+    parser.add_argument("--kyc", choices=("approved", "pending"), help="local work: approved unless given")
+    parser.set_defaults(run=create)
 
 
 def create(args: argparse.Namespace) -> int:
@@ -136,13 +140,13 @@ def create(args: argparse.Namespace) -> int:
     production = environment(os.environ) == "production"
     local_only = [
         option
-        for option, given in (("--demo", args.demo), ("--no-address", args.no_address), ("--kyc", args.kyc))
-        if given
+        for option, value in (("--demo", args.demo), ("--no-address", args.no_address), ("--kyc", args.kyc))
+        if value
     ]
     if production and local_only:
         raise CannotRun(f"{', '.join(local_only)} is for local work, and QUITA_ENV is production")
     needed = {name: getattr(args, name) for name in ("document", "email", "payout_key", "address")}
-    missing = [f"--{name.replace('_', '-')}" for name, given in needed.items() if given is None]
+    missing = [f"--{name.replace('_', '-')}" for name, value in needed.items() if value is None]
     if production and missing:
         raise CannotRun(f"QUITA_ENV=production needs {', '.join(missing)} too")
     return _create_local(args) if missing or local_only else _register(args)
@@ -152,9 +156,9 @@ def _register(args: argparse.Namespace) -> int:
     from commands.merchants.registration import Address, MerchantRegistration, register_merchant
     from runtime.ids import new_id
 
-    given = MerchantRegistration(
+    registration = MerchantRegistration(
         name=args.name.strip(),
-        document=_bare(args.document),
+        document=_without_punctuation(args.document),
         email=args.email.strip().lower(),
         payout_key=args.payout_key.strip(),
         address=Address(*args.address),
@@ -163,7 +167,7 @@ def _register(args: argparse.Namespace) -> int:
 
     async def register(conn: Any) -> Any:
         now, seal = datetime.now(UTC), await sealing(conn)
-        return await register_merchant(conn, given, account_id=new_id(), letters=letters, now=now, seal=seal)
+        return await register_merchant(conn, registration, account_id=new_id(), letters=letters, now=now, seal=seal)
 
     return answer(args, in_transaction(register))
 
@@ -172,24 +176,29 @@ def _create_local(args: argparse.Namespace) -> int:
     from commands.merchants.merchants import create_merchant
     from commands.merchants.registration import Address
 
-    given: dict[str, Any] = {"document": args.document and _bare(args.document), "payout_key": args.payout_key}
-    given["email"] = args.email and args.email.strip().lower()
+    details: dict[str, Any] = {
+        "document": args.document and _without_punctuation(args.document),
+        "payout_key": args.payout_key,
+    }
+    details["email"] = args.email and args.email.strip().lower()
     if args.address:
-        given["at"] = Address(*args.address)
-    made = in_transaction(
+        details["at"] = Address(*args.address)
+    merchant = in_transaction(
         lambda conn: create_merchant(
             conn,
             name=args.name,
             address=not args.no_address,
             kyc=args.kyc or "approved",
             now=datetime.now(UTC),
-            **given,
+            **details,
         )
     )
-    return answer(args, made)
+    return answer(args, merchant)
 
 
-def _audited(account_id: UUID, action: str, facts: dict[str, Any], change: Callable[[Any], Awaitable[object]]) -> None:
+def _change_and_audit(
+    account_id: UUID, action: str, facts: dict[str, Any], change: Callable[[Any], Awaitable[object]]
+) -> None:
     """Changes an account and writes a line in the platform's audit log, as the staff's pages do."""
     from commands.people.audit import tell_platform
 
@@ -204,13 +213,13 @@ def access(args: argparse.Namespace) -> int:
     from commands.people.access import send_access
     from commands.people.audit import tell_platform
 
-    email, lost = args.email.strip().lower(), args.factor_lost
+    email, factor_lost = args.email.strip().lower(), args.factor_lost
     now, by = datetime.now(UTC), origin()
 
     async def send(conn: Any) -> None:
         seal = await sealing(conn)
-        action = await send_access(conn, args.account_id, email, by, factor_lost=lost, now=now, seal=seal)
-        facts = {"person": email, **({"reason": lost} if lost else {})}
+        action = await send_access(conn, args.account_id, email, by, factor_lost=factor_lost, now=now, seal=seal)
+        facts = {"person": email, **({"reason": factor_lost} if factor_lost else {})}
         await tell_platform(conn, args.account_id, action, facts, by, now=now)
 
     in_transaction(send)
@@ -222,12 +231,12 @@ def decide(args: argparse.Namespace) -> int:
     from runtime.production import environment
 
     # In local work `create` makes accounts without an address; decide_demo_kyc approves them as they are.
-    decided = decide_demo_kyc if environment(os.environ) == "local" else decide_kyc
-    _audited(
+    command = decide_demo_kyc if environment(os.environ) == "local" else decide_kyc
+    _change_and_audit(
         args.account_id,
         f"merchant.{args.kyc}",
         {"reason": args.reason} if args.reason else {},
-        lambda conn: decided(conn, args.account_id, Kyc(args.kyc), args.reason, now=datetime.now(UTC)),
+        lambda conn: command(conn, args.account_id, Kyc(args.kyc), args.reason, now=datetime.now(UTC)),
     )
     return answer(args, {"account_id": str(args.account_id), "kyc": args.kyc})
 
@@ -235,9 +244,11 @@ def decide(args: argparse.Namespace) -> int:
 def address(args: argparse.Namespace) -> int:
     from commands.merchants.registration import Address, set_address
 
-    given = Address(args.street, args.number, args.district, args.city, args.state, args.zip_code)
-    _audited(args.account_id, "merchant.address_changed", {}, lambda conn: set_address(conn, args.account_id, given))
-    return answer(args, {"account_id": str(args.account_id), "address": given})
+    new_address = Address(args.street, args.number, args.district, args.city, args.state, args.zip_code)
+    _change_and_audit(
+        args.account_id, "merchant.address_changed", {}, lambda conn: set_address(conn, args.account_id, new_address)
+    )
+    return answer(args, {"account_id": str(args.account_id), "address": new_address})
 
 
 def pix_key(args: argparse.Namespace) -> int:
@@ -258,12 +269,12 @@ def payout_key(args: argparse.Namespace) -> int:
     by, now = origin(), datetime.now(UTC)
 
     async def change(conn: Any) -> None:
-        to = PayoutKey(args.pix_key, _bare(args.document))
-        await ask_payout_key(conn, args.account_id, to, by=by.email, by_staff=True, now=now)
+        key = PayoutKey(args.pix_key, _without_punctuation(args.document))
+        await ask_payout_key(conn, args.account_id, key, by=by.email, by_staff=True, now=now)
         facts = {"pix_key": masked_key(args.pix_key)}
-        told = {"destination": masked_key(args.pix_key), "by": SEEN_BY_THE_ACCOUNT}
+        mail_facts = {"destination": masked_key(args.pix_key), "by": SEEN_BY_THE_ACCOUNT}
         seal = await sealing(conn)
-        await tell_owners(conn, args.account_id, "payout_key.proposed", told, now=now, seal=seal)
+        await tell_owners(conn, args.account_id, "payout_key.proposed", mail_facts, now=now, seal=seal)
         await tell_platform(conn, args.account_id, ASKED, facts, by, now=now)
         await tell_account(conn, args.account_id, ASKED, facts, by, now=now)
 
@@ -295,7 +306,7 @@ def refunds(args: argparse.Namespace) -> int:
 def rate(args: argparse.Namespace) -> int:
     from commands.merchants.merchants import set_rate
 
-    _audited(
+    _change_and_audit(
         args.account_id,
         "merchant.rate_changed",
         {"per_second": args.per_second, "burst": args.burst},
@@ -308,16 +319,18 @@ def fees(args: argparse.Namespace) -> int:
     from commands.money.fees import SET, fee_facts, own_terms, set_fees
     from domain.merchants.fees import FeeTerms
 
-    given = {name: getattr(args, name) for name in ("pix_percent", "pix", "pix_min", "pix_max", "boleto", "withdrawal")}
-    agreed = any(value is not None for value in given.values())
-    if args.default and agreed:
+    options = {
+        name: getattr(args, name) for name in ("pix_percent", "pix", "pix_min", "pix_max", "boleto", "withdrawal")
+    }
+    has_terms = any(value is not None for value in options.values())
+    if args.default and has_terms:
         raise CannotRun("--default is all of the platform's fees: nothing else goes with it")
-    if not args.default and not agreed:
+    if not args.default and not has_terms:
 
-        async def found(conn: Any) -> FeeTerms | None:
+        async def find_terms(conn: Any) -> FeeTerms | None:
             return await own_terms(conn, await known(conn, args.account_id))
 
-        return answer(args, {"account_id": str(args.account_id), "fees": _in_reais(in_transaction(found))})
+        return answer(args, {"account_id": str(args.account_id), "fees": _in_reais(in_transaction(find_terms))})
     if not args.reason:
         raise CannotRun("--reason is missing")
     terms = (
@@ -337,7 +350,7 @@ def fees(args: argparse.Namespace) -> int:
         seal = await sealing(conn)
         await set_fees(conn, args.account_id, terms, args.reason, origin(), now=datetime.now(UTC), seal=seal)
 
-    _audited(args.account_id, SET, fee_facts(terms, args.reason), change)
+    _change_and_audit(args.account_id, SET, fee_facts(terms, args.reason), change)
     return answer(args, {"account_id": str(args.account_id), "fees": _in_reais(terms)})
 
 
@@ -367,7 +380,7 @@ def auto_withdraw(args: argparse.Namespace) -> int:
     return answer(args, {"account_id": str(args.account_id), "auto_withdraw": True, "keep": reais(args.keep)})
 
 
-def _bare(document: str) -> str:
+def _without_punctuation(document: str) -> str:
     from domain.documents import without_marks
 
     return without_marks(document).upper()

@@ -7,22 +7,26 @@ from uuid import UUID
 from cli.answer import Commands, answer, in_transaction
 from domain.instants import iso
 
-_PAGE: Final = 100
+_PAGE_ROWS: Final = 100
 
 
 def add_looks(verbs: Commands) -> None:
-    one = verbs.add_parser("list", help="merchants, newest first; or those that something is known of")
-    one.add_argument("text", nargs="?", help="an account_id, a CNPJ, a person's e-mail or the beginning of a name")
-    one.add_argument("--kyc", choices=("pending", "approved", "rejected", "blocked"), help="only registrations so far")
-    one.add_argument("--limit", type=_how_many, default=50, metavar="N", help="at most so many; 50 unless given")
-    one.set_defaults(run=show_list)
+    parser = verbs.add_parser("list", help="merchants, newest first; or those that something is known of")
+    parser.add_argument("text", nargs="?", help="an account_id, a CNPJ, a person's e-mail or the beginning of a name")
+    parser.add_argument(
+        "--kyc", choices=("pending", "approved", "rejected", "blocked"), help="only registrations so far"
+    )
+    parser.add_argument(
+        "--limit", type=_positive_number, default=50, metavar="N", help="at most so many; 50 unless given"
+    )
+    parser.set_defaults(run=show_list)
 
-    one = verbs.add_parser("show", help="a merchant: registration, people, webhook and balance")
-    one.add_argument("account_id", type=UUID)
-    one.set_defaults(run=show)
+    parser = verbs.add_parser("show", help="a merchant: registration, people, webhook and balance")
+    parser.add_argument("account_id", type=UUID)
+    parser.set_defaults(run=show)
 
 
-def _how_many(text: str) -> int:
+def _positive_number(text: str) -> int:
     if not (text.isascii() and text.isdigit() and int(text)):
         raise argparse.ArgumentTypeError("must be a whole number, 1 or more")
     return int(text)
@@ -32,24 +36,25 @@ def show_list(args: argparse.Namespace) -> int:
     from domain.mode import Mode, Owner
     from readmodels.dashboard.platform import MerchantFilters, merchant_page
 
-    async def found(conn: Any) -> list[Any]:
+    async def find_rows(conn: Any) -> list[Any]:
         rows: list[Any] = []
         # merchant_page ignores the owner: the list is over all accounts.
-        asked, nobody, after = MerchantFilters(text=args.text, kyc=args.kyc), Owner(UUID(int=0), Mode.PRODUCTION), None
+        filters = MerchantFilters(text=args.text, kyc=args.kyc)
+        nobody, after = Owner(UUID(int=0), Mode.PRODUCTION), None
         while len(rows) < args.limit:
-            page, after = await merchant_page(conn, nobody, asked, after, min(args.limit - len(rows), _PAGE))
+            page, after = await merchant_page(conn, nobody, filters, after, min(args.limit - len(rows), _PAGE_ROWS))
             rows += page
             if after is None:
                 break
         return [row for row in rows if args.kyc in (None, row.kyc)][: args.limit]
 
-    rows = in_transaction(found, url="database_report_url")
+    rows = in_transaction(find_rows, url="database_report_url")
     if args.json:
-        told = [
+        records = [
             {"account_id": str(row.id), "name": row.name, "document": row.document, "kyc": row.kyc,
              "address_complete": row.complete, "created_at": iso(row.at)} for row in rows
         ]  # fmt: skip
-        return answer(args, told)
+        return answer(args, records)
     for row in rows:
         print(f"{row.id}  {row.kyc:<9}  {row.document:<14}  {iso(row.at)[:10]}  {row.name}")
     return 0
@@ -64,21 +69,21 @@ def show(args: argparse.Namespace) -> int:
     from readmodels.dashboard.platform import find_merchant
     from readmodels.webhooks.endpoint import lanes_health
 
-    async def found(conn: Any) -> dict[str, Any]:
-        one = required(await find_merchant(conn, account_id=args.account_id), Code.WALLET_ACCOUNT_NOT_FOUND)
+    async def find_record(conn: Any) -> dict[str, Any]:
+        merchant = required(await find_merchant(conn, account_id=args.account_id), Code.WALLET_ACCOUNT_NOT_FOUND)
         people = await people_of_account(conn, args.account_id)
         lanes = await lanes_health(conn, args.account_id)
         return {
-            "account_id": str(one.account_id),
-            "name": one.name,
-            "document": one.document,
-            "kyc": one.kyc,
-            "kyc_reason": one.kyc_reason,
-            "address_complete": one.complete,
-            "pix_key": masked_key(one.pix_key),
-            "balance": reais(one.balance_cents),
-            "created_at": iso(one.created_at),
-            "webhook": one.webhook_url,
+            "account_id": str(merchant.account_id),
+            "name": merchant.name,
+            "document": merchant.document,
+            "kyc": merchant.kyc,
+            "kyc_reason": merchant.kyc_reason,
+            "address_complete": merchant.complete,
+            "pix_key": masked_key(merchant.pix_key),
+            "balance": reais(merchant.balance_cents),
+            "created_at": iso(merchant.created_at),
+            "webhook": merchant.webhook_url,
             "lanes": [{"mode": "test" if lane.test else "production", "state": lane.state, "waiting": lane.waiting,
                        "held": lane.held} for lane in lanes],
             "people": [{"email": each.email, "role": each.role, "second_factor": each.totp_since is not None,
@@ -86,4 +91,4 @@ def show(args: argparse.Namespace) -> int:
         }  # fmt: skip
 
     # As the application's role: the reports' role may not read webhook endpoints.
-    return answer(args, in_transaction(found))
+    return answer(args, in_transaction(find_record))

@@ -20,10 +20,10 @@ def add_commands(commands: Commands) -> None:
     verbs = family(commands, "payer", "show or erase what is held of a payer")
     erase_ = verbs.add_parser("erase", help="make everything about a payer unreadable; the books stay as they are")
     export_ = verbs.add_parser("export", help="everything that is held of a payer, opened")
-    for one in (erase_, export_):
-        one.add_argument("--account", type=UUID, required=True, metavar="ACCOUNT_ID")
-        one.add_argument("--document", required=True, metavar="CPF", help="or CNPJ, as the merchant gave it")
-        one.add_argument("--test", action="store_true", help="of test charges")
+    for parser in (erase_, export_):
+        parser.add_argument("--account", type=UUID, required=True, metavar="ACCOUNT_ID")
+        parser.add_argument("--document", required=True, metavar="CPF", help="or CNPJ, as the merchant gave it")
+        parser.add_argument("--test", action="store_true", help="of test charges")
     erase_.add_argument("--reason", default="asked for by the payer", help="for the audit log; it names nobody")
     erase_.add_argument("--yes", action="store_true", help="do not ask")
     erase_.set_defaults(run=erase)
@@ -33,8 +33,8 @@ def add_commands(commands: Commands) -> None:
 def erase(args: argparse.Namespace) -> int:
     from commands.payers.erase import ErasedPayer, OpenBusiness, erase_payer
 
-    owner, document = _asked(args)
-    if not args.yes and not _agreed():
+    owner, document = _owner_and_document(args)
+    if not args.yes and not _is_confirmed():
         raise CannotRun("nothing was erased: say --yes, or answer yes")
 
     async def run() -> ErasedPayer:
@@ -42,19 +42,21 @@ def erase(args: argparse.Namespace) -> int:
             document_hash = (await sealing(conn)).blind(document)
             await known(conn, args.account)
             now = datetime.now(UTC)
-            return await erase_payer(conn, owner, document_hash, args.reason, origin(), now=now, progress=_tell)
+            return await erase_payer(
+                conn, owner, document_hash, args.reason, origin(), now=now, progress=_tell_progress
+            )
 
     try:
         erased = asyncio.run(run())
-    except OpenBusiness as found:
-        raise CannotRun(f"this payer still has {found}: end these first, then ask again") from None
+    except OpenBusiness as open_business:
+        raise CannotRun(f"this payer still has {open_business}: end these first, then ask again") from None
     return answer(args, {"account_id": str(args.account), "charges": erased.charges, "schedules": erased.schedules})
 
 
 def export(args: argparse.Namespace) -> int:
     from commands.payers.export import ExportedPayer, export_payer
 
-    owner, document = _asked(args)
+    owner, document = _owner_and_document(args)
 
     async def run() -> ExportedPayer:
         async with connected() as conn:
@@ -65,7 +67,7 @@ def export(args: argparse.Namespace) -> int:
     return answer(args, {"account_id": str(args.account), **msgspec.to_builtins(asyncio.run(run()))})
 
 
-def _asked(args: argparse.Namespace) -> "tuple[Owner, str]":
+def _owner_and_document(args: argparse.Namespace) -> "tuple[Owner, str]":
     from domain.documents import well_formed, without_marks
     from domain.mode import Owner
 
@@ -75,11 +77,11 @@ def _asked(args: argparse.Namespace) -> "tuple[Owner, str]":
     return Owner.of(args.account, args.test), document
 
 
-def _agreed() -> bool:
+def _is_confirmed() -> bool:
     if not sys.stdin.isatty():
         return False
     return input("This cannot be undone. Erase this payer? Type yes: ").strip().lower() == "yes"
 
 
-def _tell(charges: int) -> None:
+def _tell_progress(charges: int) -> None:
     print(f"{charges} charges", file=sys.stderr)

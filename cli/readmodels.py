@@ -58,7 +58,7 @@ def head(args: argparse.Namespace) -> int:
     if args.check:
         if takes_all(args):
             raise CannotRun("--check is of one cell's chain: --cell NAME")
-        return _check(args)
+        return _check_head(args)
 
     async def find(conn: Any) -> tuple[ChainSeal | None, ChainSeal | None]:
         return await chain_head(conn, chain=Chain.JOURNAL), await chain_head(conn, chain=Chain.AUDIT)
@@ -71,37 +71,37 @@ def head(args: argparse.Namespace) -> int:
         return await ask_each(await cells_of(), lambda _, conn: find(conn))
 
     if takes_all(args):
-        found = asyncio.run(find_all())
-        answer(args, {**{each.cell: _ends(*each.answer) for each in found.answers}, "away": found.away})
-        found.tell()
-        return found.code
+        result = asyncio.run(find_all())
+        answer(args, {**{each.cell: _heads(*each.answer) for each in result.answers}, "away": result.away})
+        result.tell()
+        return result.code
     journal, audit = asyncio.run(find_here())
     if journal is None and audit is None:
         raise CannotRun("nothing is sealed yet: a worker seals what is written within seconds")
-    return answer(args, _ends(journal, audit))
+    return answer(args, _heads(journal, audit))
 
 
-def _ends(journal: "ChainSeal | None", audit: "ChainSeal | None") -> dict[str, Any]:
+def _heads(journal: "ChainSeal | None", audit: "ChainSeal | None") -> dict[str, Any]:
     from readmodels.seals import ChainSeal
 
-    ours = msgspec.to_builtins(journal) if journal else dict.fromkeys(ChainSeal.__struct_fields__)
-    return {**ours, "audit": msgspec.to_builtins(audit)}
+    record = msgspec.to_builtins(journal) if journal else dict.fromkeys(ChainSeal.__struct_fields__)
+    return {**record, "audit": msgspec.to_builtins(audit)}
 
 
-def _check(args: argparse.Namespace) -> int:
+def _check_head(args: argparse.Namespace) -> int:
     from readmodels.seals import Chain, ChainSeal, seal_at
 
-    asked = re.fullmatch(r"(?:(journal|audit):)?([0-9]{1,18}):([0-9A-Fa-f]+)", args.check.strip())
-    if asked is None:
+    match = re.fullmatch(r"(?:(journal|audit):)?([0-9]{1,18}):([0-9A-Fa-f]+)", args.check.strip())
+    if match is None:
         raise CannotRun("--check takes what `head` printed, as ID:DIGEST, or audit:ID:DIGEST of the audit log")
-    chain, last_id = Chain(asked[1] or Chain.JOURNAL), int(asked[2])
+    chain, last_id = Chain(match[1] or Chain.JOURNAL), int(match[2])
 
     async def find() -> ChainSeal | None:
         async with connected() as conn:
             return await seal_at(conn, chain=chain, last_id=last_id)
 
-    found = asyncio.run(find())
-    same = found is not None and found.digest == asked[3].lower()
+    seal = asyncio.run(find())
+    same = seal is not None and seal.digest == match[3].lower()
     answer(args, {"chain": chain, "last_id": last_id, "same": same})
     return 0 if same else 1
 
@@ -128,12 +128,12 @@ def verify(args: argparse.Namespace) -> int:
     database_url = running.find().need("database_url")
     with reaching_postgres():
         try:
-            going = (
+            verification = (
                 resume(database_url, progress=_tell_slice)
                 if args.resume
                 else compare(database_url, scope=scope, progress=_tell_slice)
             )
-            differences = msgspec.to_builtins(asyncio.run(going))
+            differences = msgspec.to_builtins(asyncio.run(verification))
         except NothingToResume as error:
             raise CannotRun(str(error)) from None
     _show_differences(args, {"clean": not differences, "differences": differences})
@@ -148,20 +148,20 @@ def _verify_all(args: argparse.Namespace, scope: "VerifyScope") -> int:
     if args.resume:
         raise CannotRun("--resume goes on in one cell: --cell NAME")
 
-    async def one(cell: CellAddress, conn: Any) -> list[dict[str, Any]]:
+    async def verify_cell(cell: CellAddress, conn: Any) -> list[dict[str, Any]]:
         if args.account:
             await known(conn, args.account)
 
-        def tell(done: "VerifyProgress") -> None:
-            _tell_slice(done, f"{cell.name}: ")
+        def tell(progress: "VerifyProgress") -> None:
+            _tell_slice(progress, f"{cell.name}: ")
 
         found = msgspec.to_builtins(await compare(cell.database_url, scope=scope, progress=tell))
         return [{"cell": cell.name, **each} for each in found]
 
     async def run() -> tuple[Answers[list[dict[str, Any]]], list[dict[str, Any]]]:
         cells = await cells_of(args.account)
-        found = await ask_each(cells, one, answer_s=None)
-        return found, await _crossed(cells) if scope.everything else []
+        found = await ask_each(cells, verify_cell, answer_s=None)
+        return found, await _crossed_differences(cells) if scope.everything else []
 
     found, crossed = asyncio.run(run())
     differences = [each for answered in found.answers for each in answered.answer] + crossed
@@ -171,7 +171,7 @@ def _verify_all(args: argparse.Namespace, scope: "VerifyScope") -> int:
     return 0 if clean else 1
 
 
-async def _crossed(cells: Sequence[CellAddress]) -> list[dict[str, Any]]:
+async def _crossed_differences(cells: Sequence[CellAddress]) -> list[dict[str, Any]]:
     """Differences between the partners' shares that cells sent and received; cells that do not answer are left out."""
     from readmodels.money.crossed_shares import compare_crossed, find_received, find_sent
 
@@ -188,21 +188,21 @@ async def _crossed(cells: Sequence[CellAddress]) -> list[dict[str, Any]]:
     ]
 
 
-def _show_differences(args: argparse.Namespace, found: dict[str, Any]) -> None:
+def _show_differences(args: argparse.Namespace, result: dict[str, Any]) -> None:
     if args.json:
-        answer(args, found)
+        answer(args, result)
         return
-    for difference in found["differences"]:
+    for difference in result["differences"]:
         print(msgspec.json.encode(difference).decode())
-    if found["differences"]:
-        print(f"{len(found['differences'])} differences")
-    elif found["clean"]:
+    if result["differences"]:
+        print(f"{len(result['differences'])} differences")
+    elif result["clean"]:
         print("clean")
 
 
-def _tell_slice(done: "VerifyProgress", of: str = "") -> None:
-    found = f", {done.differences} differences" if done.differences else ""
-    print(f"{of}{done.part}: slice {done.slices}, {done.rows} rows{found}", file=sys.stderr)
+def _tell_slice(progress: "VerifyProgress", prefix: str = "") -> None:
+    differences = f", {progress.differences} differences" if progress.differences else ""
+    print(f"{prefix}{progress.part}: slice {progress.slices}, {progress.rows} rows{differences}", file=sys.stderr)
 
 
 def rebuild(args: argparse.Namespace) -> int:
@@ -210,14 +210,14 @@ def rebuild(args: argparse.Namespace) -> int:
     from readmodels.rebuild import resume_rebuild
     from readmodels.verify import NothingToResume
 
-    make = resume_rebuild if args.resume else make_anew
+    command = resume_rebuild if args.resume else make_anew
     with reaching_postgres():
         try:
-            rows = asyncio.run(make(running.find().need("database_url"), progress=_tell))
+            rows = asyncio.run(command(running.find().need("database_url"), progress=_tell_rows))
         except NothingToResume as error:
             raise CannotRun(str(error)) from None
     return answer(args, rows)
 
 
-def _tell(done: int) -> None:
-    print(f"{done} journal rows", file=sys.stderr)
+def _tell_rows(rows: int) -> None:
+    print(f"{rows} journal rows", file=sys.stderr)

@@ -40,18 +40,18 @@ def add_commands(commands: Commands) -> None:
     report = commands.add_parser("report", help="what was received, is open, became of charges ...; production only")
     verbs = report.add_subparsers(title="reports", metavar="REPORT", required=True)
     for each in REPORTS.values():
-        one = verbs.add_parser(each.name, help=each.help)
+        parser = verbs.add_parser(each.name, help=each.help)
         if each.dated:
-            one.add_argument("--from", dest="first", type=_day, metavar="DAY", help="first day, YYYY-MM-DD")
-            one.add_argument("--to", dest="last", type=_day, metavar="DAY", help="last day")
+            parser.add_argument("--from", dest="first", type=_day_argument, metavar="DAY", help="first day, YYYY-MM-DD")
+            parser.add_argument("--to", dest="last", type=_day_argument, metavar="DAY", help="last day")
         if each.grouped:
-            one.add_argument("--by", choices=tuple(By), default=each.by, help="what a row covers")
-        one.add_argument("--account", type=UUID, required=each.of_one_account, help="of this account only")
-        one.add_argument("--csv", action="store_true", help="for spreadsheets: UTF-8, ; and decimal comma")
-        one.set_defaults(run=show, report=each, each_cell=True)
-    one = verbs.add_parser("grant-role", help="let a database role read the views reporting_*")
-    one.add_argument("role")
-    one.set_defaults(run=grant)
+            parser.add_argument("--by", choices=tuple(By), default=each.by, help="what a row covers")
+        parser.add_argument("--account", type=UUID, required=each.of_one_account, help="of this account only")
+        parser.add_argument("--csv", action="store_true", help="for spreadsheets: UTF-8, ; and decimal comma")
+        parser.set_defaults(run=show, report=each, each_cell=True)
+    parser = verbs.add_parser("grant-role", help="let a database role read the views reporting_*")
+    parser.add_argument("role")
+    parser.set_defaults(run=grant)
 
 
 def show(args: argparse.Namespace) -> int:
@@ -63,7 +63,7 @@ def grant(args: argparse.Namespace) -> int:
     return answer(args, {"role": args.role, "views": "reporting_*"})
 
 
-def _asked(args: argparse.Namespace, now: datetime) -> ReportQuery:
+def _query(args: argparse.Namespace, now: datetime) -> ReportQuery:
     return ask(
         args.report,
         today=today_at(now),
@@ -74,11 +74,11 @@ def _asked(args: argparse.Namespace, now: datetime) -> ReportQuery:
     )
 
 
-def _head(report: Report, asked: ReportQuery, fresh: Freshness | None) -> dict[str, Any]:
+def _head(report: Report, query: ReportQuery, fresh: Freshness | None) -> dict[str, Any]:
     head: dict[str, Any] = {"report": report.name, "title": report.title}
     if report.dated:
-        head |= {"from": asked.first, "to": asked.last}
-    head["account_id"] = asked.account_id
+        head |= {"from": query.first, "to": query.last}
+    head["account_id"] = query.account_id
     head["as_of"] = iso(fresh.as_of) if fresh else None
     head["lag_seconds"] = fresh.lag_seconds if fresh else None
     return head
@@ -86,19 +86,19 @@ def _head(report: Report, asked: ReportQuery, fresh: Freshness | None) -> dict[s
 
 async def _show(args: argparse.Namespace) -> int:
     now, report = datetime.now(UTC), args.report
-    asked = _asked(args, now)
+    query = _query(args, now)
     # Written to a file first: a pager may block for hours, and vacuum removes nothing while the snapshot is held.
-    with tempfile.TemporaryFile(prefix="quita-") as written:
+    with tempfile.TemporaryFile(prefix="quita-") as file:
         # One snapshot, so that all rows of a long report are of the same instant.
         async with (
             connected("database_report_url") as conn,
             conn.transaction(isolation="repeatable_read", readonly=True),
         ):
-            await _check_account(conn, asked.account_id)
+            await _check_account(conn, query.account_id)
             fresh = Freshness(as_of=now, lag_seconds=0) if report.live else await freshness(conn)
-            await _write(args, written, report, _head(report, asked, fresh), report.rows(keeping(conn), asked))
-        written.seek(0)
-        shutil.copyfileobj(written, sys.stdout.buffer)
+            await _write(args, file, report, _head(report, query, fresh), report.rows(keeping(conn), query))
+        file.seek(0)
+        shutil.copyfileobj(file, sys.stdout.buffer)
         sys.stdout.flush()
     return 0
 
@@ -106,22 +106,22 @@ async def _show(args: argparse.Namespace) -> int:
 async def _show_all(args: argparse.Namespace) -> int:
     """Shows one table over all cells; the rows of each cell are of one instant."""
     now, report = datetime.now(UTC), args.report
-    asked = _asked(args, now)
+    query = _query(args, now)
 
     async def read(cell: CellAddress, conn: Any) -> tuple[Freshness | None, CellRows]:
         async with conn.transaction(isolation="repeatable_read", readonly=True):
-            await _check_account(conn, None if report.spread else asked.account_id)
+            await _check_account(conn, None if report.spread else query.account_id)
             fresh = Freshness(as_of=now, lag_seconds=0) if report.live else await freshness(conn)
-            return fresh, await read_cell(report, cell.name, keeping(conn), asked)
+            return fresh, await read_cell(report, cell.name, keeping(conn), query)
 
-    found = await ask_each(await cells_of(None if report.spread else args.account), read, reports=True)
-    answers = [each.answer for each in found.answers]
-    head = _head(report, asked, oldest(fresh for fresh, _ in answers))
-    head |= {"cells": [each.cell for each in found.answers], "away": found.away}
+    result = await ask_each(await cells_of(None if report.spread else args.account), read, reports=True)
+    answers = [each.answer for each in result.answers]
+    head = _head(report, query, oldest(fresh for fresh, _ in answers))
+    head |= {"cells": [each.cell for each in result.answers], "away": result.away}
     table = report._replace(columns=columns_over(report))
-    await _write(args, sys.stdout.buffer, table, head, _each(rows_over(report, [rows for _, rows in answers])))
-    found.tell()
-    return found.code
+    await _write(args, sys.stdout.buffer, table, head, _iterate(rows_over(report, [rows for _, rows in answers])))
+    result.tell()
+    return result.code
 
 
 async def _check_account(conn: Any, account_id: UUID | None) -> None:
@@ -130,7 +130,7 @@ async def _check_account(conn: Any, account_id: UUID | None) -> None:
         raise CannotRun(f"there is no account {account_id}")
 
 
-async def _each(rows: Sequence[Row]) -> AsyncIterator[Row]:
+async def _iterate(rows: Sequence[Row]) -> AsyncIterator[Row]:
     for row in rows:
         yield row
 
@@ -164,34 +164,37 @@ async def _write_json(out: IO[bytes], report: Report, head: dict[str, Any], rows
 
 
 async def _write_table(out: IO[bytes], report: Report, head: dict[str, Any], rows: AsyncIterator[Any]) -> None:
-    lines = [[_cell(value) for value in as_json(report, row).values()] async for row in rows]
+    lines = [[_printable(value) for value in as_json(report, row).values()] async for row in rows]
     names = [column.name for column in report.columns]
     widths = [max(map(len, column)) for column in zip(names, *lines, strict=True)]
-    right = [column.kind.is_number for column in report.columns]
-    covered = f", {head['from']} to {head['to']}" if report.dated else ""
+    right_aligned = [column.kind.is_number for column in report.columns]
+    days = f", {head['from']} to {head['to']}" if report.dated else ""
     lag = (
         "the totals are still being made"
         if head["as_of"] is None
         else f"as of {head['as_of']}, {head['lag_seconds']} s behind"
     )
     cells = f", cells {', '.join(head['cells'])}" if "cells" in head else ""
-    for line in (f"{report.title}{covered}{cells} ({lag})", *(_line(each, widths, right) for each in (names, *lines))):
+    for line in (
+        f"{report.title}{days}{cells} ({lag})",
+        *(_table_line(each, widths, right_aligned) for each in (names, *lines)),
+    ):
         out.write(f"{line}\n".encode(sys.stdout.encoding, sys.stdout.errors or "strict"))
 
 
-def _line(cells: Sequence[str], widths: Sequence[int], right: Sequence[bool]) -> str:
+def _table_line(cells: Sequence[str], widths: Sequence[int], right_aligned: Sequence[bool]) -> str:
     return "  ".join(
         cell.rjust(width) if to_right else cell.ljust(width)
-        for cell, width, to_right in zip(cells, widths, right, strict=True)
+        for cell, width, to_right in zip(cells, widths, right_aligned, strict=True)
     ).rstrip()
 
 
-def _cell(value: object) -> str:
+def _printable(value: object) -> str:
     """The value on one line: a merchant's reference may contain line breaks and terminal control sequences."""
     return "" if value is None else "".join(each if each.isprintable() else " " for each in str(value))
 
 
-def _day(text: str) -> date:
+def _day_argument(text: str) -> date:
     try:
         return parse_day(text)
     except ValueError:

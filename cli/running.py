@@ -92,13 +92,13 @@ def settings() -> "Settings":
     """The settings of the running system's processes; when nothing runs, those of the environment."""
     from runtime.settings import read_settings
 
-    found = find()
+    running = find()
     # As for the service's processes: none gets the owner's address, and in production none starts with it.
     env = {name: value for name, value in os.environ.items() if name != "DATABASE_OWNER_URL"}
     for name in _ADDRESSES:
-        if value := getattr(found, name):
+        if value := getattr(running, name):
             env[name.upper()] = value
-    if found.pids:  # only `quita up` writes them, and it is for local work
+    if running.pids:  # only `quita up` writes them, and it is for local work
         env.setdefault("QUITA_ENV", "local")
         env.setdefault("SECRET_KEY", (home() / "secret.key").read_text(encoding="ascii").strip())
     try:

@@ -17,7 +17,7 @@ from cli.run.serve import answers, answers_at, reachable
 from runtime.cells.number import current_cell
 
 _WORKERS_START_S = 30.0
-_HEARD_S_MAX = 3.0
+_HEARTBEATS_S_MAX = 3.0
 
 
 def add_commands(commands: Commands) -> None:
@@ -33,47 +33,47 @@ def add_commands(commands: Commands) -> None:
 
 
 def status(args: argparse.Namespace) -> int:
-    found = running.find()
+    system = running.find()
     # Without `quita up`, as in a container, the API is asked at BASE_URL, where merchants reach it.
-    ready = answers(found.host, found.port) if found.pids else answers_at(found.base_url)
-    everywhere = _workers_of_all() if takes_all(args) else None
-    asked = bool(found.database_url) and (ready or not found.pids)
-    workers = (_workers() if asked else []) if everywhere is None else _workers_in(everywhere)
+    ready = answers(system.host, system.port) if system.pids else answers_at(system.base_url)
+    all_cells = _heartbeats_of_all_cells() if takes_all(args) else None
+    may_ask = bool(system.database_url) and (ready or not system.pids)
+    workers = (_heartbeats_of_cell() if may_ask else []) if all_cells is None else _flat_heartbeats(all_cells)
     # A worker writes its first heartbeat some seconds after the API is ready: no fault before then.
-    starts = time.time() - found.ready_at < _WORKERS_START_S
-    if everywhere is None:
-        working = starts or any(each["well"] for each in workers)
+    is_starting = time.time() - system.ready_at < _WORKERS_START_S
+    if all_cells is None:
+        working = is_starting or any(each["well"] for each in workers)
     else:
-        working = all(starts or any(each["well"] for each in cell.answer) for cell in everywhere.answers)
-        working &= not everywhere.away
+        working = all(is_starting or any(each["well"] for each in cell.answer) for cell in all_cells.answers)
+        working &= not all_cells.away
     answer(
         args,
         {
             "ready": ready,
             "working": ready and working,
             "workers": workers,
-            **({} if everywhere is None else {"away": everywhere.away}),
+            **({} if all_cells is None else {"away": all_cells.away}),
             "home": str(running.home()),
-            "base_url": found.base_url,
-            "app_url": found.app_url,
-            "docs_url": found.docs_url,
-            "bank_url": found.bank_url,
-            "metrics_url": f"http://{reachable(found.host)}:{found.metrics_port}/metrics"
-            if found.metrics_port
+            "base_url": system.base_url,
+            "app_url": system.app_url,
+            "docs_url": system.docs_url,
+            "bank_url": system.bank_url,
+            "metrics_url": f"http://{reachable(system.host)}:{system.metrics_port}/metrics"
+            if system.metrics_port
             else None,
-            "pids": found.pids,
+            "pids": system.pids,
         },
     )
     return 0 if ready and working else 1
 
 
-def _workers() -> list[dict[str, object]]:
+def _heartbeats_of_cell() -> list[dict[str, object]]:
     """The last heartbeat of each worker process; none, with the reason on stderr, while PostgreSQL does not answer."""
     from runtime.postgres import DB_UNAVAILABLE
 
     async def ask() -> list[dict[str, object]]:
-        async with asyncio.timeout(_HEARD_S_MAX), connected() as conn:
-            return await _heard(conn)
+        async with asyncio.timeout(_HEARTBEATS_S_MAX), connected() as conn:
+            return await _read_heartbeats(conn)
 
     try:
         return asyncio.run(ask())
@@ -82,21 +82,21 @@ def _workers() -> list[dict[str, object]]:
         return []
 
 
-async def _heard(conn: Any) -> list[dict[str, object]]:
+async def _read_heartbeats(conn: Any) -> list[dict[str, object]]:
     from runtime.coordination.heartbeats import heard
 
     return [{**msgspec.structs.asdict(each), "well": each.well} for each in await heard(conn)]
 
 
-def _workers_of_all() -> Answers[list[dict[str, object]]]:
+def _heartbeats_of_all_cells() -> Answers[list[dict[str, object]]]:
     async def ask() -> Answers[list[dict[str, object]]]:
-        return await ask_each(await cells_of(), lambda _, conn: _heard(conn), answer_s=2 * _HEARD_S_MAX)
+        return await ask_each(await cells_of(), lambda _, conn: _read_heartbeats(conn), answer_s=2 * _HEARTBEATS_S_MAX)
 
     return asyncio.run(ask())
 
 
-def _workers_in(found: Answers[list[dict[str, object]]]) -> list[dict[str, object]]:
-    return [{"cell": each.cell, **worker} for each in found.answers for worker in each.answer]
+def _flat_heartbeats(answers: Answers[list[dict[str, object]]]) -> list[dict[str, object]]:
+    return [{"cell": each.cell, **worker} for each in answers.answers for worker in each.answer]
 
 
 def doctor(args: argparse.Namespace) -> int:
@@ -104,22 +104,22 @@ def doctor(args: argparse.Namespace) -> int:
     from runtime.production import environment, production_faults
     from runtime.settings import read_settings
 
-    faults, given, ends_at = production_faults(os.environ), os.environ.get("QUITA_ENV", ""), None
+    faults, environment_name, ends_at = production_faults(os.environ), os.environ.get("QUITA_ENV", ""), None
     try:
-        given = environment(os.environ)
+        environment_name = environment(os.environ)
         settings = read_settings({**os.environ, "QUITA_ENV": "local"})  # checks that each setting can be read at all
         client_tls(settings)
         ends_at = certificate_ends_at(settings)
     except ValueError as error:
         faults.append(str(error))
-    ended = ends_at is not None and ends_at <= datetime.now(UTC)
-    if ended:
+    has_ended = ends_at is not None and ends_at <= datetime.now(UTC)
+    if has_ended:
         faults.append(f"BANK_CERTIFICATE ended at {ends_at:%Y-%m-%d %H:%M} UTC: the bank takes no connection with it")
     if args.json:
-        answer(args, {"environment": given, "faults": faults, "bank_certificate_ends_at": ends_at})
+        answer(args, {"environment": environment_name, "faults": faults, "bank_certificate_ends_at": ends_at})
     else:
         print("\n".join(faults) or "nothing keeps this environment from production")
-        if ends_at is not None and not ended:
+        if ends_at is not None and not has_ended:
             print(f"BANK_CERTIFICATE ends at {ends_at:%Y-%m-%d %H:%M} UTC")
     return 1 if faults else 0
 
@@ -129,16 +129,16 @@ def migrate(args: argparse.Namespace) -> int:
     from sql.migrate import migrate as apply
 
     with reaching_postgres():
-        found = running.find()
-        owner_url, app_url = found.need("database_owner_url"), found.database_url or None
-        report_url = found.database_report_url or None
+        system = running.find()
+        owner_url, app_url = system.need("database_owner_url"), system.database_url or None
+        report_url = system.database_report_url or None
         applied = asyncio.run(apply(owner_url, app_url=app_url, report_url=report_url, tell=tell))
-        if current_cell() or not asyncio.run(_has_others(owner_url)):
+        if current_cell() or not asyncio.run(_has_other_cells(owner_url)):
             return answer(args, {"applied": applied})
-        return _migrate_others(args, owner_url, applied)
+        return _migrate_other_cells(args, owner_url, applied)
 
 
-async def _has_others(owner_url: str) -> bool:
+async def _has_other_cells(owner_url: str) -> bool:
     from runtime.cells.directory import find_numbers
     from runtime.postgres import connect
 
@@ -149,7 +149,7 @@ async def _has_others(owner_url: str) -> bool:
         await conn.close()
 
 
-def _migrate_others(args: argparse.Namespace, owner_url: str, applied: list[str]) -> int:
+def _migrate_other_cells(args: argparse.Namespace, owner_url: str, applied: list[str]) -> int:
     """Migrates the other cells. CannotRun without SECRET_KEY, because their addresses are sealed with it."""
     from cli.cells.upgrade import migrate_cells
 

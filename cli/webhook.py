@@ -13,27 +13,29 @@ from domain.instants import iso
 
 def add_commands(commands: Commands) -> None:
     verbs = family(commands, "webhook", "where events are sent")
-    one = verbs.add_parser("set", help="set an account's endpoint, and tell its signing secret")
-    one.add_argument("account_id", type=UUID)
-    one.add_argument("url")
-    one.add_argument("--rotate", action="store_true", help="with a new secret; the one before signs along for 24 hours")
-    one.set_defaults(run=set_url)
+    parser = verbs.add_parser("set", help="set an account's endpoint, and tell its signing secret")
+    parser.add_argument("account_id", type=UUID)
+    parser.add_argument("url")
+    parser.add_argument(
+        "--rotate", action="store_true", help="with a new secret; the one before signs along for 24 hours"
+    )
+    parser.set_defaults(run=set_url)
 
     for verb, run, text in (
         ("list", show, "an account's endpoint, its kinds of events, and how each mode's deliveries go"),
         ("rotate", rotate, "a new signing secret; the one before signs along for 24 hours"),
         ("test", try_out, "have a test event delivered: a sandbox charge of 1.00, paid at once"),
     ):
-        one = verbs.add_parser(verb, help=text)
-        one.add_argument("account_id", type=UUID)
-        one.set_defaults(run=run)
+        parser = verbs.add_parser(verb, help=text)
+        parser.add_argument("account_id", type=UUID)
+        parser.set_defaults(run=run)
 
 
 def show(args: argparse.Namespace) -> int:
     from domain.errors import Code, Refused
     from readmodels.webhooks.endpoint import endpoint_of, lanes_health
 
-    async def found(conn: Any) -> dict[str, Any]:
+    async def find_record(conn: Any) -> dict[str, Any]:
         endpoint = await endpoint_of(conn, account_id=args.account_id)
         if endpoint is None:
             raise Refused(Code.VALIDATION_ERROR, fields={"account_id": "has no webhook"})
@@ -50,7 +52,7 @@ def show(args: argparse.Namespace) -> int:
             ],
         }  # fmt: skip
 
-    return answer(args, in_transaction(found))
+    return answer(args, in_transaction(find_record))
 
 
 def rotate(args: argparse.Namespace) -> int:
@@ -60,14 +62,14 @@ def rotate(args: argparse.Namespace) -> int:
 
     async def change(conn: Any) -> SetEndpoint:
         seal = await sealing(conn)
-        made = await rotate_secret(conn, args.account_id, now=now, seal=seal, chance=secrets.token_bytes(32))
-        await _written_down(conn, args.account_id, "webhook.rotated", {}, now)
-        return made
+        endpoint = await rotate_secret(conn, args.account_id, now=now, seal=seal, chance=secrets.token_bytes(32))
+        await _audit_change(conn, args.account_id, "webhook.rotated", {}, now)
+        return endpoint
 
     return answer(args, in_transaction(change))
 
 
-async def _written_down(conn: Any, account_id: UUID, action: str, facts: dict[str, str], now: datetime) -> None:
+async def _audit_change(conn: Any, account_id: UUID, action: str, facts: dict[str, str], now: datetime) -> None:
     """Writes the change in the platform's audit log and in the account's own."""
     from commands.people.audit import tell_account, tell_platform
 
@@ -88,7 +90,7 @@ def try_out(args: argparse.Namespace) -> int:
 
         if await endpoint_of(conn, account_id=args.account_id) is None:
             raise Refused(Code.VALIDATION_ERROR, fields={"account_id": "has no webhook"})
-        await _written_down(conn, args.account_id, "webhook.tried", {}, now)
+        await _audit_change(conn, args.account_id, "webhook.tried", {}, now)
         return await send_trial(
             conn,
             args.account_id,
@@ -112,23 +114,23 @@ def set_url(args: argparse.Namespace) -> int:
     from readmodels.webhooks.endpoint import endpoint_of
 
     # The rules that the running system applies to deliveries; when none runs, those of the environment.
-    found = running.find()
-    private = found.webhook_allow_private
+    system = running.find()
+    allow_private = system.webhook_allow_private
     # Outside the transaction, because it asks DNS.
-    asyncio.run(check_address(args.url, allow_private=private, nameservers=found.webhook_nameservers))
+    asyncio.run(check_address(args.url, allow_private=allow_private, nameservers=system.webhook_nameservers))
     now, chance = datetime.now(UTC), secrets.token_bytes(32)
 
     async def change(conn: Any) -> SetEndpoint:
         seal = await sealing(conn)
-        moved = await endpoint_of(conn, account_id=args.account_id) is not None
-        made = await set_endpoint(
-            conn, args.account_id, args.url, allow_private=private, now=now, seal=seal, chance=chance
+        is_move = await endpoint_of(conn, account_id=args.account_id) is not None
+        endpoint = await set_endpoint(
+            conn, args.account_id, args.url, allow_private=allow_private, now=now, seal=seal, chance=chance
         )
-        action = "webhook.moved" if moved else "webhook.registered"
-        await _written_down(conn, args.account_id, action, {"host": host_of(args.url)}, now)
+        action = "webhook.moved" if is_move else "webhook.registered"
+        await _audit_change(conn, args.account_id, action, {"host": host_of(args.url)}, now)
         if args.rotate:
-            made = await rotate_secret(conn, args.account_id, now=now, seal=seal, chance=secrets.token_bytes(32))
-            await _written_down(conn, args.account_id, "webhook.rotated", {}, now)
-        return made
+            endpoint = await rotate_secret(conn, args.account_id, now=now, seal=seal, chance=secrets.token_bytes(32))
+            await _audit_change(conn, args.account_id, "webhook.rotated", {}, now)
+        return endpoint
 
     return answer(args, in_transaction(change))

@@ -65,8 +65,8 @@ def due_day(text: str) -> date:
     return day
 
 
-def own_account(given: str | None) -> UUID | None:
-    return None if given is None else UUID(given)
+def own_account(account_id: str | None) -> UUID | None:
+    return None if account_id is None else UUID(account_id)
 
 
 def boleto_cents(amount: str) -> int:

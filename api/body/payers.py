@@ -122,27 +122,27 @@ def seal_payer(
 
 
 def boleto_payer(
-    given: Pagador, context: ApiContext, *, production: bool, names: Mapping[str, str] = {}, phone: str | None = None
+    pagador: Pagador, context: ApiContext, *, production: bool, names: Mapping[str, str] = {}, phone: str | None = None
 ) -> BoletoPayer:
     """The payer as registered at the bank; Refused(VALIDATION_ERROR) for a document that does not fit the person type.
 
     `names` maps Pagador's field names to those of the body, where the body uses others.
     """
     field = names.get("documento", "pagador.documento")
-    if len(given.documento) != PERSON_TYPES.get(given.tipoPessoa):
-        signs = PERSON_TYPES.get(given.tipoPessoa, "11 or 14")
+    if len(pagador.documento) != PERSON_TYPES.get(pagador.tipoPessoa):
+        digits = PERSON_TYPES.get(pagador.tipoPessoa, "11 or 14")
         person_type = names.get("tipoPessoa", "tipoPessoa").rpartition(".")[2]
-        raise Refused(Code.VALIDATION_ERROR, fields={field: f"must be {signs} digits, as {person_type} says"})
-    check_document(field, given.documento, context, production=production)
+        raise Refused(Code.VALIDATION_ERROR, fields={field: f"must be {digits} digits, as {person_type} says"})
+    check_document(field, pagador.documento, context, production=production)
     return BoletoPayer(
-        name=given.nome.strip(),
-        document=given.documento,
-        street=given.logradouro.strip(),
-        number=(given.numero or "").strip(),
-        city=given.cidade.strip(),
-        state=given.uf,
-        zip_code=given.cep,
-        email=given.email,
+        name=pagador.nome.strip(),
+        document=pagador.documento,
+        street=pagador.logradouro.strip(),
+        number=(pagador.numero or "").strip(),
+        city=pagador.cidade.strip(),
+        state=pagador.uf,
+        zip_code=pagador.cep,
+        email=pagador.email,
         phone=phone,
     )
 

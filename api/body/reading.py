@@ -25,12 +25,12 @@ Body = TypeVar("Body", bound=Struct)
 _canonical = msgspec.json.Encoder(order="deterministic").encode
 DEPTH_MAX = 500
 """A body nested deeper could overflow the stack of the code that reads it."""
-_EXACT_CHARACTERS = 16
+_FLOAT_CHARACTERS_MAX = 16
 _NAME_MAX = 40
 _UNKNOWN_MAX = 20
 """At most this many unknown fields are compared with known names: comparing costs time."""
-_LIKE = 0.8
-_OTHER_WORDS = {
+_LIKENESS_MIN = 0.8
+_SYNONYMS = {
     "amount": ("amount_cents", "amount_in_cents", "value", "valor", "valor_cents", "quantia"),
     "valorCents": ("valor", "amount", "amount_cents", "value"),
     "due_date": ("vencimento", "data_vencimento", "due", "expiration_date"),
@@ -47,24 +47,24 @@ _OTHER_WORDS = {
     "metadata": ("metadados",),
 }
 """Names that other APIs give a field, and its name in the other language (English or Portuguese)."""
-_BLANK = b" \t\r\n"
-_FAULTY = (ValueError, OverflowError, RecursionError)
+_WHITESPACE = b" \t\r\n"
+_CONVERSION_ERRORS = (ValueError, OverflowError, RecursionError)
 TEXT_PATTERN = r"^[^\x00-\x08\x0b\x0c\x0e-\x1f\x7f]*$"
-_TYPES = {str: "must be text", int: "must be a whole number", bool: "must be true or false"}
+_TYPE_FAULTS = {str: "must be text", int: "must be a whole number", bool: "must be true or false"}
 
 
 _STRING = re.compile(rb'"(?:[^"\\]|\\.)*+"?', re.DOTALL)
-_STEPS = {ord("["): 1, ord("{"): 1, ord("]"): -1, ord("}"): -1}
-_NO_BRACKETS = bytes(set(range(256)) - _STEPS.keys())
+_DEPTH_STEPS = {ord("["): 1, ord("{"): 1, ord("]"): -1, ord("}"): -1}
+_NO_BRACKETS = bytes(set(range(256)) - _DEPTH_STEPS.keys())
 
 
 def _depth(body: bytes) -> int:
     """The depth to which arrays and objects are nested in the body."""
     brackets = _STRING.sub(b"", body).translate(None, _NO_BRACKETS)
-    return max(accumulate(map(_STEPS.__getitem__, brackets)), default=0)
+    return max(accumulate(map(_DEPTH_STEPS.__getitem__, brackets)), default=0)
 
 
-class _Repeated(ValueError):
+class _RepeatedKey(ValueError):
     """A key stands twice in one object, so the intended value cannot be known."""
 
 
@@ -72,23 +72,23 @@ def read_object(body: bytes) -> dict[str, Any]:
     """The JSON object in `body`; Refused(MALFORMED_JSON), or Refused(VALIDATION_ERROR) for JSON that is no object."""
     if body.count(b"[") + body.count(b"{") > DEPTH_MAX and _depth(body) > DEPTH_MAX:
         raise Refused(Code.MALFORMED_JSON, message=f"The body is nested deeper than {DEPTH_MAX} levels.")
-    if not body.strip(_BLANK):
+    if not body.strip(_WHITESPACE):
         raise Refused(Code.MALFORMED_JSON, message="There is no body: send a JSON object.")
     try:
-        given = _read(body.decode("utf-8"))
+        body_object = _decode(body.decode("utf-8"))
         # Lone surrogates pass the parser and would fail at the database.
         if b"\\u" in body:
-            json.dumps(given, ensure_ascii=False, default=str).encode("utf-8")
-    except _Repeated as repeated:
+            json.dumps(body_object, ensure_ascii=False, default=str).encode("utf-8")
+    except _RepeatedKey as repeated:
         raise Refused(Code.MALFORMED_JSON, fields={str(repeated): "stands more than once"}) from None
     except (ValueError, RecursionError) as fault:
-        raise Refused(Code.MALFORMED_JSON, message=_told(fault)) from None
-    if not isinstance(given, dict):
+        raise Refused(Code.MALFORMED_JSON, message=_syntax_fault(fault)) from None
+    if not isinstance(body_object, dict):
         raise Refused(Code.VALIDATION_ERROR, fields={"$": "must be an object"})
-    return given
+    return body_object
 
 
-def _told(fault: Exception) -> str | None:
+def _syntax_fault(fault: Exception) -> str | None:
     """The refusal's message, with the place where the body ceases to be JSON; None keeps the error code's own message.
     No part of the body is repeated."""
     match fault:
@@ -101,35 +101,35 @@ def _told(fault: Exception) -> str | None:
             return f"The body is not UTF-8: byte {fault.start + 1} begins no character."
         case UnicodeEncodeError():
             return "The body is not valid JSON: a \\u escape is half of a surrogate pair."
-        case _NotJson():
+        case _NotFinite():
             return f"The body is not valid JSON: {fault} is no number there."
     return None
 
 
-def _distinct(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    made = dict(pairs)
-    if len(made) != len(pairs):
+def _object_without_repeats(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    members = dict(pairs)
+    if len(members) != len(pairs):
         seen: set[str] = set()
         for key, _ in pairs:
             if key in seen:
-                raise _Repeated(key.encode("utf-8", "replace").decode()[:100])
+                raise _RepeatedKey(key.encode("utf-8", "replace").decode()[:100])
             seen.add(key)
-    return made
+    return members
 
 
-class _NotJson(ValueError):
+class _NotFinite(ValueError):
     """NaN, Infinity or -Infinity."""
 
 
-def _no_constant(text: str) -> Any:
-    raise _NotJson(text)
+def _refuse_constant(text: str) -> Any:
+    raise _NotFinite(text)
 
 
-def _number(text: str) -> float | Decimal:
+def _exact_number(text: str) -> float | Decimal:
     """A Decimal where a float would round: two bodies that differ in a long number must have different fingerprints.
     ValueError for an exponent that Decimal cannot hold; int() raises it too for thousands of digits."""
     number = float(text)
-    if len(text) <= _EXACT_CHARACTERS and not math.isinf(number):
+    if len(text) <= _FLOAT_CHARACTERS_MAX and not math.isinf(number):
         return number
     try:
         return Decimal(text)
@@ -138,7 +138,9 @@ def _number(text: str) -> float | Decimal:
 
 
 # One decoder for all bodies: json.loads with these hooks would build a new one on each call.
-_read = json.JSONDecoder(object_pairs_hook=_distinct, parse_constant=_no_constant, parse_float=_number).decode
+_decode = json.JSONDecoder(
+    object_pairs_hook=_object_without_repeats, parse_constant=_refuse_constant, parse_float=_exact_number
+).decode
 
 
 def fingerprint(method: str, path: str, given: dict[str, Any]) -> bytes:
@@ -158,10 +160,10 @@ def shaped(given: dict[str, Any], into: type[Body], *, within: str = "") -> Body
     faulty field.
     """
     try:
-        asked = msgspec.convert(given, into, strict=True)
-        _check(asked)
-        return asked
-    except _FAULTY:
+        body = msgspec.convert(given, into, strict=True)
+        _run_checks(body)
+        return body
+    except _CONVERSION_ERRORS:
         faults = list(_faults(given, into, within))
     for name, code, message in faults:
         if code is not Code.VALIDATION_ERROR:
@@ -189,11 +191,11 @@ class _Field(Struct, frozen=True):
 
 @cache
 def _fields(into: type[Struct]) -> tuple[_Field, ...]:
-    return tuple(_field(each.name, each.type, required=each.required) for each in msgspec.structs.fields(into))
+    return tuple(_field_of_hint(each.name, each.type, required=each.required) for each in msgspec.structs.fields(into))
 
 
-def _field(name: str, hint: Any, *, required: bool = True) -> _Field:
-    parts = list(_parts(hint))
+def _field_of_hint(name: str, hint: Any, *, required: bool = True) -> _Field:
+    parts = list(_hint_parts(hint))
     mapping = next((part for part in parts if get_origin(part) is dict), None)
     listed = next((part for part in parts if get_origin(part) is list), None)
     metas = [part for part in parts if isinstance(part, Meta)]
@@ -202,10 +204,12 @@ def _field(name: str, hint: Any, *, required: bool = True) -> _Field:
         name,
         hint,
         required,
-        None if mapping else next((part for part in parts if isinstance(part, type) and part in _TYPES), None),
+        None if mapping else next((part for part in parts if isinstance(part, type) and part in _TYPE_FAULTS), None),
         next((part for part in parts if isinstance(part, type) and issubclass(part, Struct)), None),
-        None if mapping is None else (_field("key", get_args(mapping)[0]), _field("value", get_args(mapping)[1])),
-        None if listed is None else _field("item", get_args(listed)[0]),
+        None
+        if mapping is None
+        else (_field_of_hint("key", get_args(mapping)[0]), _field_of_hint("value", get_args(mapping)[1])),
+        None if listed is None else _field_of_hint("item", get_args(listed)[0]),
         next((meta for meta in metas if (meta.max_length, meta.ge) != (None, None)), Meta()),
         extra.get("code", Code.VALIDATION_ERROR),
         extra.get("fault"),
@@ -213,36 +217,36 @@ def _field(name: str, hint: Any, *, required: bool = True) -> _Field:
     )
 
 
-def _parts(hint: Any) -> Iterator[Any]:
+def _hint_parts(hint: Any) -> Iterator[Any]:
     """The types and annotations that a type hint is made of; `dict[...]` and `list[...]` stay whole."""
     inner = () if get_origin(hint) in (dict, list) else get_args(hint)
     if not inner:
         yield hint
     for part in inner:
-        yield from _parts(part)
+        yield from _hint_parts(part)
 
 
 @cache
 def _checked_fields(into: type[Struct]) -> tuple[_Field, ...]:
-    return tuple(field for field in _fields(into) if field.check or _checked_within(field))
+    return tuple(field for field in _fields(into) if field.check or _has_nested_checks(field))
 
 
-def _checked_within(field: _Field) -> bool:
+def _has_nested_checks(field: _Field) -> bool:
     nested = field.nested if field.item is None else field.item.nested
     return nested is not None and bool(_checked_fields(nested))
 
 
-def _check(asked: Struct) -> None:
+def _run_checks(body: Struct) -> None:
     """Runs the `check` of every field that has one, nested objects included; ValueError for a wrong value."""
-    for field in _checked_fields(type(asked)):
-        value = getattr(asked, field.name)
+    for field in _checked_fields(type(body)):
+        value = getattr(body, field.name)
         if value is None or value is msgspec.UNSET:
             continue
         if field.check is not None:
             field.check(value)
         else:
             for each in value if field.item is not None else (value,):
-                _check(each)
+                _run_checks(each)
 
 
 def _faults(given: dict[str, Any], into: type[Struct], within: str) -> Iterator[tuple[str, Code, str]]:
@@ -251,9 +255,13 @@ def _faults(given: dict[str, Any], into: type[Struct], within: str) -> Iterator[
         name = within + field.name
         if field.name not in given:
             if field.required:
-                special = field.fault is not None and field.code is not Code.VALIDATION_ERROR
-                other = _misspelt(field.name, given, into)
-                yield name, field.code, f"is required, and {field.fault}{other}" if special else f"is required{other}"
+                has_own_code = field.fault is not None and field.code is not Code.VALIDATION_ERROR
+                hint = _misspelling_hint(field.name, given, into)
+                yield (
+                    name,
+                    field.code,
+                    f"is required, and {field.fault}{hint}" if has_own_code else f"is required{hint}",
+                )
             continue
         value = given[field.name]
         if field.nested is not None and isinstance(value, dict):
@@ -263,34 +271,34 @@ def _faults(given: dict[str, Any], into: type[Struct], within: str) -> Iterator[
         elif field.item is not None and isinstance(value, list):
             yield from _item_faults(field, value, name)
         elif not _fits(field, value):
-            yield name, field.code, _message(field, value)
+            yield name, field.code, _fault_message(field, value)
 
 
-def _misspelt(name: str, given: dict[str, Any], into: type[Struct]) -> str:
+def _misspelling_hint(name: str, given: dict[str, Any], into: type[Struct]) -> str:
     """The end of the message for a missing field: the misspelt name that the body has instead, or nothing."""
-    other = misspelling_of(name, given, into)
-    return "" if other is None else f": {other} is not its name"
+    misspelling = misspelling_of(name, given, into)
+    return "" if misspelling is None else f": {misspelling} is not its name"
 
 
 def misspelt_fields(given: dict[str, Any], into: type[Struct], within: str = "") -> tuple[str, ...]:
     """A sentence for each unknown (and so ignored) field whose name resembles a field that the body leaves out."""
-    names, nested = _names(into)
-    found: tuple[str, ...] = ()
+    names, nested = _names_and_nested(into)
+    warnings: tuple[str, ...] = ()
     if not given.keys() <= names:
-        found = tuple(
+        warnings = tuple(
             f"{within}{key} is no field and was ignored: {within}{meant} is its name."
             for key, meant in _misspellings(given, names)
         )
     for name, inner in nested:
         if isinstance(value := given.get(name), dict):
-            found += misspelt_fields(value, inner, f"{within}{name}.")
-    return found
+            warnings += misspelt_fields(value, inner, f"{within}{name}.")
+    return warnings
 
 
 def misspelling_of(field: str, given: dict[str, Any], into: type[Struct]) -> str | None:
     """The unknown field of the body that is probably `field` misspelt; None when `field` is there or nothing is like
     it."""
-    names, _ = _names(into)
+    names, _ = _names_and_nested(into)
     if field in given or given.keys() <= names:
         return None
     return next((key for key, meant in _misspellings(given, names) if meant == field), None)
@@ -298,17 +306,17 @@ def misspelling_of(field: str, given: dict[str, Any], into: type[Struct]) -> str
 
 def _misspellings(given: dict[str, Any], names: frozenset[str]) -> Iterator[tuple[str, str]]:
     """Unknown fields, each with the left-out field that its name resembles or is another word for."""
-    left_out = {_letters(name): name for name in names if name not in given}
+    left_out = {_folded_name(name): name for name in names if name not in given}
     left_out |= {
-        _letters(word): name for name in left_out.values() for word in _OTHER_WORDS.get(name, ()) if word not in names
+        _folded_name(word): name for name in left_out.values() for word in _SYNONYMS.get(name, ()) if word not in names
     }
     for key in islice((each for each in given if each not in names and len(each) <= _NAME_MAX), _UNKNOWN_MAX):
-        if like := get_close_matches(_letters(key), left_out, n=1, cutoff=_LIKE):
-            yield key, left_out[like[0]]
+        if nearest := get_close_matches(_folded_name(key), left_out, n=1, cutoff=_LIKENESS_MIN):
+            yield key, left_out[nearest[0]]
 
 
 @cache
-def _names(into: type[Struct]) -> tuple[frozenset[str], tuple[tuple[str, type[Struct]], ...]]:
+def _names_and_nested(into: type[Struct]) -> tuple[frozenset[str], tuple[tuple[str, type[Struct]], ...]]:
     """All field names of a struct; and the fields that are objects, each with its struct."""
     fields = _fields(into)
     return (
@@ -317,7 +325,7 @@ def _names(into: type[Struct]) -> tuple[frozenset[str], tuple[tuple[str, type[St
     )
 
 
-def _letters(name: str) -> str:
+def _folded_name(name: str) -> str:
     return name.replace("_", "").replace("-", "").casefold()
 
 
@@ -325,15 +333,15 @@ def _entry_faults(field: _Field, given: dict[str, Any], name: str) -> Iterator[t
     """The faults of an object whose keys are the caller's own (metadata). An invalid key is not repeated in the
     message."""
     assert field.entries is not None
-    of_key, of_value = field.entries
+    key_field, value_field = field.entries
     if field.meta.max_length is not None and len(given) > field.meta.max_length:
         yield name, field.code, f"must have at most {field.meta.max_length} keys"
         return
     for key, value in given.items():
-        if not _fits(of_key, key):
-            yield name, field.code, f"each key {_message(of_key, key)}"
-        elif not _fits(of_value, value):
-            yield f"{name}.{key}", field.code, _message(of_value, value)
+        if not _fits(key_field, key):
+            yield name, field.code, f"each key {_fault_message(key_field, key)}"
+        elif not _fits(value_field, value):
+            yield f"{name}.{key}", field.code, _fault_message(value_field, value)
 
 
 def _item_faults(field: _Field, given: list[Any], name: str) -> Iterator[tuple[str, Code, str]]:
@@ -343,11 +351,11 @@ def _item_faults(field: _Field, given: list[Any], name: str) -> Iterator[tuple[s
     if field.meta.max_length is not None and len(given) > field.meta.max_length:
         yield name, field.code, f"must have at most {field.meta.max_length} items"
         return
-    for at, value in enumerate(given):
+    for index, value in enumerate(given):
         if isinstance(value, dict):
-            yield from _faults(value, field.item.nested, f"{name}.{at}.")
+            yield from _faults(value, field.item.nested, f"{name}.{index}.")
         else:
-            yield f"{name}.{at}", field.code, "must be an object"
+            yield f"{name}.{index}", field.code, "must be an object"
 
 
 def _fits(field: _Field, value: Any) -> bool:
@@ -355,12 +363,12 @@ def _fits(field: _Field, value: Any) -> bool:
         msgspec.convert(value, field.hint, strict=True)
         if field.check is not None and value is not None:
             field.check(value)
-    except _FAULTY:
+    except _CONVERSION_ERRORS:
         return False
     return True
 
 
-def _message(field: _Field, value: Any) -> str:
+def _fault_message(field: _Field, value: Any) -> str:
     bounds = field.meta
     if bounds.ge is not None and bounds.le is not None:
         return f"must be a whole number from {bounds.ge} to {bounds.le}"
@@ -370,4 +378,4 @@ def _message(field: _Field, value: Any) -> str:
         return field.fault
     if field.item is not None:
         return "must be a list"
-    return "must be an object" if field.plain is None else _TYPES[field.plain]
+    return "must be an object" if field.plain is None else _TYPE_FAULTS[field.plain]

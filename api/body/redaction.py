@@ -22,13 +22,13 @@ _TEXT_MAX: Final = 200
 _SHAPE_MAX: Final = 60
 _BITS_MAX: Final = 63
 
-_SENT: Final = frozenset((
+_CLEAR_IN_BODY: Final = frozenset((
     "amount", "valorCents", "due_date", "dataVencimento", "expires_in", "tipo", "tipoPessoa", "person_type",
     "payment_method", "frequency", "first_due_date", "end_date", "max_charges", "issue_days_before", "percent",
     "percent_per_month", "amount_per_day", "until", "payable_days_after_due", "advance", "times", "paid_at",
     "from_sequence", "to_sequence", "account_id", "charge_id", "payment_id", "external_id", "integrador_code",
 ))  # fmt: skip
-_ANSWERED: Final = _SENT | {
+_CLEAR_IN_ANSWER: Final = _CLEAR_IN_BODY | {
     "status", "version", "test", "method", "leg", "fee", "net_amount", "interest", "fine", "discount", "date",
     "refunded_amount", "refunded_total", "refundable_remaining", "type", "tipo_cobranca", "data_vencimento",
     "effective_due_date", "payable_until", "expires_at", "created_at", "credited_at", "cancelled_at", "completed_at",
@@ -42,11 +42,11 @@ _ANSWERED: Final = _SENT | {
 
 # A field name may hold anything too: a name that does not look like an identifier is not kept.
 NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_.\[\]-]{0,63}")
-_SHAPES: Final = bytes.maketrans(
+_SHAPE_TABLE: Final = bytes.maketrans(
     b"0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz" + bytes(range(0x80, 0x100)),
     b"9" * 10 + b"A" * 26 + b"a" * 26 + b"a" * 0x80,
 )
-_CONTINUED: Final = bytes(range(0x80, 0xC0))
+_CONTINUATION_BYTES: Final = bytes(range(0x80, 0xC0))
 """UTF-8 continuation bytes, which are dropped so that each character leaves one sign."""
 _decode = msgspec.json.Decoder().decode
 
@@ -55,60 +55,60 @@ def redacted_body(body: dict[str, Any] | int) -> str:
     """The redacted request body; only its size when it was no JSON object or too long."""
     if isinstance(body, int):
         return f"({body} bytes)"
-    return _told(_object(body, _SENT, 0))
+    return _encode_cut(_redact_object(body, _CLEAR_IN_BODY, 0))
 
 
 def redacted_answer(answer: bytes) -> str:
     """The redacted answer; only its size when it is no JSON object or too long."""
     if len(answer) > READ_MAX or not answer.startswith(b"{"):
         return f"({len(answer)} bytes)"
-    return _told(_object(_decode(answer), _ANSWERED, 0))
+    return _encode_cut(_redact_object(_decode(answer), _CLEAR_IN_ANSWER, 0))
 
 
-def _told(value: object) -> str:
+def _encode_cut(value: object) -> str:
     return encode(value)[:TOLD_MAX].decode("utf-8", "ignore")
 
 
-def _object(given: dict[str, Any], kept: frozenset[str], depth: int) -> dict[str, Any]:
-    told: dict[str, Any] = {}
+def _redact_object(fields: dict[str, Any], clear_names: frozenset[str], depth: int) -> dict[str, Any]:
+    redacted: dict[str, Any] = {}
     unnamed = 0
-    for name, value in given.items():
-        known = name in kept
-        if not known and NAME.fullmatch(name) is None:
+    for name, value in fields.items():
+        is_clear = name in clear_names
+        if not is_clear and NAME.fullmatch(name) is None:
             unnamed += 1
             name = "?" * unnamed
         if value.__class__ is str:
-            if known:
-                told[name] = value[:_TEXT_MAX]
+            if is_clear:
+                redacted[name] = value[:_TEXT_MAX]
             elif name == "field" and NAME.fullmatch(value) is not None:
-                told[name] = value  # the name of the faulty field, in a refusal's `fields`
+                redacted[name] = value  # the name of the faulty field, in a refusal's `fields`
             else:
-                told[name] = _shape(value)
+                redacted[name] = _shape(value)
         else:
-            told[name] = _other(value, kept, depth, known=known)
-    return told
+            redacted[name] = _redact_value(value, clear_names, depth, is_clear=is_clear)
+    return redacted
 
 
-def _other(value: Any, kept: frozenset[str], depth: int, *, known: bool) -> Any:
+def _redact_value(value: Any, clear_names: frozenset[str], depth: int, *, is_clear: bool) -> Any:
     if value is None or value is True or value is False:
         return value
     if depth >= _DEPTH_MAX:
         return "..."
     if isinstance(value, dict):
-        return _object(value, kept, depth + 1)
+        return _redact_object(value, clear_names, depth + 1)
     if isinstance(value, list):
         return [
-            (each[:_TEXT_MAX] if known else _shape(each))
+            (each[:_TEXT_MAX] if is_clear else _shape(each))
             if isinstance(each, str)
-            else _other(each, kept, depth + 1, known=known)
+            else _redact_value(each, clear_names, depth + 1, is_clear=is_clear)
             for each in value[:_ITEMS_MAX]
         ]
     if isinstance(value, int) and value.bit_length() > _BITS_MAX:
         return "..."
-    if not known:
+    if not is_clear:
         return _shape(str(value))
     return value if isinstance(value, int) else str(value)[:_TEXT_MAX]
 
 
 def _shape(text: str) -> str:
-    return text[:_SHAPE_MAX].encode("utf-8", "replace").translate(_SHAPES, _CONTINUED).decode("ascii")
+    return text[:_SHAPE_MAX].encode("utf-8", "replace").translate(_SHAPE_TABLE, _CONTINUATION_BYTES).decode("ascii")

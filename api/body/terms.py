@@ -127,12 +127,12 @@ PayableDays = Annotated[
 def refuse_terms(body: Mapping[str, Any]) -> None:
     """Refused(VALIDATION_ERROR) when the body of a PIX schedule names a fine, interest or discounts, which PIX charges
     of a schedule do not have."""
-    asked = [name for name in NAMES if body.get(name) is not None]
-    if asked:
+    named = [name for name in NAMES if body.get(name) is not None]
+    if named:
         raise Refused(
             Code.VALIDATION_ERROR,
             message="Fine, interest and discounts are of boletos: PIX charges of a schedule have one amount.",
-            fields=dict.fromkeys(asked, "is of payment_method boleto and boleto_hibrido"),
+            fields=dict.fromkeys(named, "is of payment_method boleto and boleto_hibrido"),
         )
 
 
@@ -157,74 +157,76 @@ class ScheduleWithTerms(WithTerms, Protocol):
     def discounts(self) -> list[ScheduledDiscountTerms] | None: ...
 
 
-def payment_terms(asked: OneWithTerms, *, amount_cents: int, due: date, company: bool) -> PaymentTerms | None:
+def payment_terms(body: OneWithTerms, *, amount_cents: int, due: date, company: bool) -> PaymentTerms | None:
     """The payment terms of a validated body; None when it names none. Refused(VALIDATION_ERROR) names the terms that a
     bank would not register or the law does not allow."""
-    discounts = asked.discounts or []
-    if not discounts and (asked.fine, asked.interest, asked.payable_days_after_due) == (None, None, None):
+    discounts = body.discounts or []
+    if not discounts and (body.fine, body.interest, body.payable_days_after_due) == (None, None, None):
         return None
-    _check_sides(asked, discounts)
+    _check_one_of_two(body, discounts)
     terms = PaymentTerms(
-        fine=_fine(asked.fine),
-        interest=_interest(asked.interest),
+        fine=_fine(body.fine),
+        interest=_interest(body.interest),
         discounts=tuple(
             Discount(until=parse_day(each.until), percent_bps=_bps(each.percent), amount_cents=_cents(each.amount))
             for each in discounts
         ),
-        payable_days=_payable_days(asked),
+        payable_days=_payable_days(body),
     )
-    if wrong := wrong_terms(terms, amount_cents=amount_cents, due=due, company=company):
-        raise Refused(Code.VALIDATION_ERROR, fields=wrong)
+    if faults := wrong_terms(terms, amount_cents=amount_cents, due=due, company=company):
+        raise Refused(Code.VALIDATION_ERROR, fields=faults)
     return terms
 
 
 def schedule_terms(
-    asked: ScheduleWithTerms, *, amount_cents: int, issue_days_before: int, company: bool
+    body: ScheduleWithTerms, *, amount_cents: int, issue_days_before: int, company: bool
 ) -> ScheduleTerms | None:
     """As payment_terms, for every charge of a schedule: terms that pass here cannot make a later charge refused."""
-    discounts = asked.discounts or []
-    if not discounts and (asked.fine, asked.interest, asked.payable_days_after_due) == (None, None, None):
+    discounts = body.discounts or []
+    if not discounts and (body.fine, body.interest, body.payable_days_after_due) == (None, None, None):
         return None
-    _check_sides(asked, discounts)
+    _check_one_of_two(body, discounts)
     terms = ScheduleTerms(
-        fine=_fine(asked.fine),
-        interest=_interest(asked.interest),
+        fine=_fine(body.fine),
+        interest=_interest(body.interest),
         discounts=tuple(
             RelativeDiscount(
                 days_before=each.days_before_due, percent_bps=_bps(each.percent), amount_cents=_cents(each.amount)
             )
             for each in discounts
         ),
-        payable_days=_payable_days(asked),
+        payable_days=_payable_days(body),
     )
-    wrong = wrong_schedule_terms(terms, amount_cents=amount_cents, issue_days_before=issue_days_before, company=company)
-    if wrong:
-        raise Refused(Code.VALIDATION_ERROR, fields=wrong)
+    faults = wrong_schedule_terms(
+        terms, amount_cents=amount_cents, issue_days_before=issue_days_before, company=company
+    )
+    if faults:
+        raise Refused(Code.VALIDATION_ERROR, fields=faults)
     return terms
 
 
-def _fine(said: FineTerms | None) -> Fine | None:
-    return None if said is None else Fine(percent_bps=_bps(said.percent), amount_cents=_cents(said.amount))
+def _fine(fine: FineTerms | None) -> Fine | None:
+    return None if fine is None else Fine(percent_bps=_bps(fine.percent), amount_cents=_cents(fine.amount))
 
 
-def _interest(said: InterestTerms | None) -> Interest | None:
-    if said is None:
+def _interest(interest: InterestTerms | None) -> Interest | None:
+    if interest is None:
         return None
-    return Interest(month_bps=_bps(said.percent_per_month), day_cents=_cents(said.amount_per_day))
+    return Interest(month_bps=_bps(interest.percent_per_month), day_cents=_cents(interest.amount_per_day))
 
 
-def _payable_days(asked: WithTerms) -> int:
-    default = 0 if asked.fine is None and asked.interest is None else PAYABLE_DAYS_DEFAULT
-    return asked.payable_days_after_due or default
+def _payable_days(body: WithTerms) -> int:
+    default = 0 if body.fine is None and body.interest is None else PAYABLE_DAYS_DEFAULT
+    return body.payable_days_after_due or default
 
 
-def _check_sides(asked: WithTerms, discounts: Sequence[DiscountTerms | ScheduledDiscountTerms]) -> None:
+def _check_one_of_two(body: WithTerms, discounts: Sequence[DiscountTerms | ScheduledDiscountTerms]) -> None:
     """Refused(VALIDATION_ERROR) when a fine, interest or discount is given both in percent and in reais, or in
     neither."""
     pairs: list[tuple[str, str | None, str | None]] = []
-    if (fine := asked.fine) is not None:
+    if (fine := body.fine) is not None:
         pairs.append(("fine", fine.percent, fine.amount))
-    if (interest := asked.interest) is not None:
+    if (interest := body.interest) is not None:
         pairs.append(("interest", interest.percent_per_month, interest.amount_per_day))
     pairs += [(f"discounts.{at}", each.percent, each.amount) for at, each in enumerate(discounts)]
     if wrong := {name: _ONE_OF_TWO for name, one, other in pairs if (one is None) == (other is None)}:

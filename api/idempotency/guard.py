@@ -16,7 +16,7 @@ Made = TypeVar("Made")
 
 WAIT_S: Final = 15.0
 """How long equal requests wait for the first one (contract section 4)."""
-_LOOK_EVERY_S: Final = (0.005, 0.01, 0.02, 0.04, 0.08)
+_LOOKUP_DELAYS_S: Final = (0.005, 0.01, 0.02, 0.04, 0.08)
 
 
 class IdempotencyGuard:
@@ -44,22 +44,22 @@ class IdempotencyGuard:
                 return used
         done = self._running[name] = loop.create_future()
         try:
-            return await self._locked(name, operation, deadline)
+            return await self._run_locked(name, operation, deadline)
         finally:
             del self._running[name]
             done.set_result(None)
 
-    async def _locked(
+    async def _run_locked(
         self, name: KeyName, operation: Callable[[], Awaitable[Made | None]], deadline: float
     ) -> Made | UsedKey:
-        looks = 0
+        lookups = 0
         lock, token = await self._locks.take(name)
         while lock is Lock.HELD:
             # The lock belongs to a request at work, or was left to expire after a success: then there is a row.
             if (used := await self._keys.find(name)) is not None:
                 return used
-            await _pause(looks, deadline)
-            looks += 1
+            await _wait_to_look_up(lookups, deadline)
+            lookups += 1
             lock, token = await self._locks.take(name)
         try:
             while True:
@@ -69,15 +69,15 @@ class IdempotencyGuard:
                 # Without Redis, two requests with the same key meet here.
                 if (used := await self._keys.find(name)) is not None:
                     return used
-                await _pause(looks, deadline)
-                looks += 1
+                await _wait_to_look_up(lookups, deadline)
+                lookups += 1
         except BaseException:
             if lock is Lock.TAKEN:
                 await asyncio.shield(self._locks.release(name, token))
             raise
 
 
-async def _pause(looks: int, deadline: float) -> None:
+async def _wait_to_look_up(lookups: int, deadline: float) -> None:
     if asyncio.get_running_loop().time() > deadline:
         raise Refused(Code.IDEMPOTENCY_IN_PROGRESS, retry_after_s=1)
-    await asyncio.sleep(_LOOK_EVERY_S[min(looks, len(_LOOK_EVERY_S) - 1)])
+    await asyncio.sleep(_LOOKUP_DELAYS_S[min(lookups, len(_LOOKUP_DELAYS_S) - 1)])

@@ -25,12 +25,12 @@ _PRINTABLE = re.compile(rb"[\x20-\x7e]{1,255}")
 # Longer than a creation takes, except one that waits for a location or the database: then the key's row alone decides.
 # It is also the longest that requests wait for a key whose process died.
 LOCK_MS = 15_000
-_SILENCE_S = 1.0
-_unlocked = without_redis_total.labels("lock")
+_REDIS_RETRY_S = 1.0
+_skipped_locks = without_redis_total.labels("lock")
 
 # Takes all locks of a batch in one command: '1' for each lock taken, '0' for each that is held. The batch shares one
 # token, which halves the arguments to pack; a lock that is held keeps its own.
-_LOCK = """
+_LOCK_SCRIPT = """
 local taken = {}
 for i, key in ipairs(KEYS) do
   taken[i] = redis.call('SET', key, ARGV[2], 'NX', 'PX', ARGV[1]) and '1' or '0'
@@ -38,7 +38,7 @@ end
 return table.concat(taken)
 """
 # Only the request that holds a lock may release it.
-_UNLOCK = "if redis.call('GET', KEYS[1]) == ARGV[1] then return redis.call('DEL', KEYS[1]) end return 0"
+_UNLOCK_SCRIPT = "if redis.call('GET', KEYS[1]) == ARGV[1] then return redis.call('DEL', KEYS[1]) end return 0"
 
 
 class Lock(Enum):
@@ -65,15 +65,15 @@ def read_key(values: Sequence[bytes]) -> str:
 class IdempotencyLocks:
     def __init__(self, redis: Redis) -> None:
         self._redis = redis
-        self._lock = redis.register_script(_LOCK)
-        self._unlock = redis.register_script(_UNLOCK)
-        self._batcher: Batcher[KeyName, tuple[Lock, str]] = Batcher(self._take, lanes=1, batch_max=200)
-        self._silent_until = 0.0
+        self._lock = redis.register_script(_LOCK_SCRIPT)
+        self._unlock = redis.register_script(_UNLOCK_SCRIPT)
+        self._batcher: Batcher[KeyName, tuple[Lock, str]] = Batcher(self._take_batch, lanes=1, batch_max=200)
+        self._skip_redis_until = 0.0
 
     async def take(self, name: KeyName) -> tuple[Lock, str]:
         """Tries to lock the name; returns the outcome and the token that releases the lock."""
-        if time.monotonic() < self._silent_until:
-            _unlocked.inc()
+        if time.monotonic() < self._skip_redis_until:
+            _skipped_locks.inc()
             return Lock.NO_REDIS, ""
         return await self._batcher.submit(name)
 
@@ -81,26 +81,26 @@ class IdempotencyLocks:
         """Releases the lock after a request that made nothing. After a success the lock is left to expire, because
         the key's row answers equal requests."""
         with suppress(*REDIS_UNAVAILABLE):
-            await self._unlock(keys=[_key(name)], args=[token])
+            await self._unlock(keys=[_redis_key(name)], args=[token])
 
     async def held(self, name: KeyName) -> bool:
         """Whether the name is locked, that is, a request is probably at work; False also without Redis."""
         try:
-            return bool(await self._redis.exists(_key(name)))
+            return bool(await self._redis.exists(_redis_key(name)))
         except REDIS_UNAVAILABLE:
             return False
 
-    async def _take(self, names: Sequence[KeyName]) -> list[tuple[Lock, str]]:
+    async def _take_batch(self, names: Sequence[KeyName]) -> list[tuple[Lock, str]]:
         token = new_token()
         try:
-            taken: bytes = await self._lock(keys=[_key(name) for name in names], args=[LOCK_MS, token])
+            taken: bytes = await self._lock(keys=[_redis_key(name) for name in names], args=[LOCK_MS, token])
         except REDIS_UNAVAILABLE:
-            self._silent_until = time.monotonic() + _SILENCE_S
-            _unlocked.inc(len(names))
+            self._skip_redis_until = time.monotonic() + _REDIS_RETRY_S
+            _skipped_locks.inc(len(names))
             return [(Lock.NO_REDIS, token)] * len(names)
         return [(Lock.TAKEN if each == ord("1") else Lock.HELD, token) for each in taken]
 
 
-def _key(name: KeyName) -> str:
+def _redis_key(name: KeyName) -> str:
     owner, key = name
     return f"idem:{owner.account_id.hex}:{owner.mode}:{key}"

@@ -13,15 +13,15 @@ from runtime.metrics import Often, idempotency_total
 
 Made = TypeVar("Made")
 
-_first = Often(idempotency_total.labels("first"))
-_replayed = Often(idempotency_total.labels("replay"))
-_reused = Often(idempotency_total.labels("reused"))
+_first_uses = Often(idempotency_total.labels("first"))
+_replays = Often(idempotency_total.labels("replay"))
+_reuses = Often(idempotency_total.labels("reused"))
 
 
 def check_same(call: Call, used: UsedKey) -> None:
     """Refused(IDEMPOTENCY_KEY_REUSED) when the key was used for another request."""
     if used.fingerprint != call.fingerprint:
-        _reused.inc()
+        _reuses.inc()
         raise Refused(Code.IDEMPOTENCY_KEY_REUSED)
 
 
@@ -30,7 +30,7 @@ async def replay(context: ApiContext, call: Call, used: UsedKey, find: Callable[
     `check_same`."""
     check_same(call, used)
     await context.keys.count_replay(call.key_name)
-    _replayed.inc()
+    _replays.inc()
     headers = [(b"idempotent-replayed", b"true"), (b"idempotency-key", call.key.encode())]
     return Answer(encode(await find(used.resource_id)), 200, headers)
 
@@ -53,5 +53,5 @@ async def create_once(
 
 def first(made: object, location: str) -> Answer:
     """Answers 201 with a new resource; `location` is the resource's path (RFC 9110 section 15.3.2)."""
-    _first.inc()
+    _first_uses.inc()
     return Answer(encode(made), 201, ((b"location", location.encode()),))

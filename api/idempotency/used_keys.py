@@ -37,35 +37,35 @@ class UsedKeys:
     def __init__(self, pool: Pool) -> None:
         self._pool = pool
         # Batchers per mode, so that replays in the sandbox do not delay production.
-        self._finds: dict[Mode, Batcher[KeyName, UsedKey | None]] = {
-            mode: Batcher(self._find, lanes=1, batch_max=_KEYS_MAX) for mode in Mode
+        self._find_batchers: dict[Mode, Batcher[KeyName, UsedKey | None]] = {
+            mode: Batcher(self._find_batch, lanes=1, batch_max=_KEYS_MAX) for mode in Mode
         }
-        self._replays: dict[Mode, Batcher[KeyName, None]] = {
-            mode: Batcher(self._count, lanes=1, batch_max=_KEYS_MAX) for mode in Mode
+        self._replay_batchers: dict[Mode, Batcher[KeyName, None]] = {
+            mode: Batcher(self._count_batch, lanes=1, batch_max=_KEYS_MAX) for mode in Mode
         }
 
     async def find(self, name: KeyName) -> UsedKey | None:
-        return await self._finds[name[0].mode].submit(name)
+        return await self._find_batchers[name[0].mode].submit(name)
 
     async def count_replay(self, name: KeyName) -> None:
-        await self._replays[name[0].mode].submit(name)
+        await self._replay_batchers[name[0].mode].submit(name)
 
-    async def _find(self, names: Sequence[KeyName]) -> list[UsedKey | None]:
+    async def _find_batch(self, names: Sequence[KeyName]) -> list[UsedKey | None]:
         distinct = sorted(set(names))
         async with session(self._pool) as conn:
-            rows = await find_keys(conn, **_columns(distinct))
-        found = {(Owner.of(row.account_id, row.test), row.key): row for row in rows}
-        return [found.get(name) for name in names]
+            rows = await find_keys(conn, **_key_columns(distinct))
+        by_name = {(Owner.of(row.account_id, row.test), row.key): row for row in rows}
+        return [by_name.get(name) for name in names]
 
-    async def _count(self, names: Sequence[KeyName]) -> list[None]:
+    async def _count_batch(self, names: Sequence[KeyName]) -> list[None]:
         times = Counter(names)
         distinct = sorted(times)
         async with session(self._pool) as conn:
-            await count_replays(conn, **_columns(distinct), times=[times[name] for name in distinct])
+            await count_replays(conn, **_key_columns(distinct), times=[times[name] for name in distinct])
         return [None] * len(names)
 
 
-def _columns(names: Sequence[KeyName]) -> dict[str, list[object]]:
+def _key_columns(names: Sequence[KeyName]) -> dict[str, list[object]]:
     return {
         "account_ids": [owner.account_id for owner, _ in names],
         "tests": [owner.test for owner, _ in names],

@@ -21,7 +21,7 @@ from readmodels.money.withdrawal import STATUSES as WITHDRAWAL_STATUSES
 from readmodels.webhooks.event_list import KINDS
 
 # A withdrawal has events only for its final states.
-_WITHDRAWAL_ENDS = (WithdrawalStatus.SUCCEEDED.value, WithdrawalStatus.FAILED.value)
+_WITHDRAWAL_FINAL_STATUSES = (WithdrawalStatus.SUCCEEDED.value, WithdrawalStatus.FAILED.value)
 
 _CENTS = r"\.[0-9]{2}$"
 REAIS = {"type": "string", "pattern": f"^[0-9]+{_CENTS}", "examples": ["10.50"]}
@@ -30,7 +30,7 @@ _METHOD = {"type": "string", "enum": list(PAYMENT_METHODS)}
 _SEQUENCE = {"type": "integer", "minimum": 1, "description": "Dense: no number is missing."}
 
 # The schema of a field name in every answer; the types say only "string".
-_FIELDS: dict[str, dict[str, Any]] = {
+_FIELD_SCHEMAS: dict[str, dict[str, Any]] = {
     **dict.fromkeys(
         (
             "charge_id", "account_id", "schedule_id", "payment_id", "entry_id", "event_id", "refund_id",
@@ -73,26 +73,28 @@ def sharpen_answers(components: dict[str, Any]) -> None:
         properties = component.get("properties", {})
         for name, schema in properties.items():
             # fine, interest and discounts of a boleto are objects; elsewhere the same names are amounts.
-            if name in _FIELDS and "$ref" not in str(schema):
+            if name in _FIELD_SCHEMAS and "$ref" not in str(schema):
                 nullable = {"type": "null"} in schema.get("anyOf", [])
-                properties[name] = {"anyOf": [_FIELDS[name], {"type": "null"}]} if nullable else _FIELDS[name]
+                properties[name] = (
+                    {"anyOf": [_FIELD_SCHEMAS[name], {"type": "null"}]} if nullable else _FIELD_SCHEMAS[name]
+                )
     for name in ("ChargeProjection", "Balance", "KeyState"):
         # Optional but never null: only dual charges have legs, and only charges created with metadata have metadata.
-        left_out = (
+        optional = (
             "legs", "metadata", "warnings", "fine", "interest", "discounts", "payable_until", "amount_due",
         )  # fmt: skip
-        components[name]["required"] = [each for each in components[name]["properties"] if each not in left_out]
+        components[name]["required"] = [each for each in components[name]["properties"] if each not in optional]
         for schema in components[name]["properties"].values():
             schema.pop("default", None)
-    _charges(components)
-    _boletos(components)
-    _money(components)
-    _events(components)
-    _schedules(components)
-    _rest(components)
+    _sharpen_charges(components)
+    _sharpen_boletos(components)
+    _sharpen_money(components)
+    _sharpen_events(components)
+    _sharpen_schedules(components)
+    _sharpen_rest(components)
 
 
-def _charges(components: dict[str, Any]) -> None:
+def _sharpen_charges(components: dict[str, Any]) -> None:
     components["ChargeProjection"]["properties"]["legs"] |= {"minItems": 2, "maxItems": 2}
     components["Leg"]["properties"] = {
         "leg": {"type": "string", "enum": ["pix", "boleto"]},
@@ -104,7 +106,7 @@ def _charges(components: dict[str, Any]) -> None:
     }
 
 
-def _boletos(components: dict[str, Any]) -> None:
+def _sharpen_boletos(components: dict[str, Any]) -> None:
     boleto = components["Boleto"]
     boleto["required"] = list(boleto["properties"])
     boleto["properties"] |= {
@@ -124,7 +126,7 @@ def _boletos(components: dict[str, Any]) -> None:
     components["AmountDueToday"]["properties"]["date"] = DAY
 
 
-def _money(components: dict[str, Any]) -> None:
+def _sharpen_money(components: dict[str, Any]) -> None:
     components["Balance"]["properties"]["currency"] = {"const": "BRL"}
     entry = components["LedgerItem"]["properties"]
     entry["type"] = {"type": "string", "enum": list(ENTRY_TYPES)}
@@ -138,13 +140,13 @@ def _money(components: dict[str, Any]) -> None:
     withdrawal["test"] = {"const": False}
 
 
-def _events(components: dict[str, Any]) -> None:
+def _sharpen_events(components: dict[str, Any]) -> None:
     event = components["EventItem"]["properties"]
     event["type"] = event["event"] = {"type": "string", "enum": list(KINDS)}
-    event["status"] = {"type": "string", "enum": [*dict.fromkeys([*STATUSES, *_WITHDRAWAL_ENDS])]}
+    event["status"] = {"type": "string", "enum": [*dict.fromkeys([*STATUSES, *_WITHDRAWAL_FINAL_STATUSES])]}
     # Never null: an event leaves out the fields it does not have.
     for name in ("charge_id", "withdrawal_id", "external_id", "paid_at"):
-        event[name] = _FIELDS.get(name, {"type": "string"})
+        event[name] = _FIELD_SCHEMAS.get(name, {"type": "string"})
     components["EventItem"]["additionalProperties"] = True
     # An HTTP status, not the status of a charge.
     components["DeliveryAttempt"]["properties"]["status"] = {"type": ["integer", "null"]}
@@ -155,7 +157,7 @@ def _events(components: dict[str, Any]) -> None:
         request["at"] = INSTANT
 
 
-def _schedules(components: dict[str, Any]) -> None:
+def _sharpen_schedules(components: dict[str, Any]) -> None:
     schedule = components["ScheduleProjection"]["properties"]
     schedule["status"] = {"type": "string", "enum": list(SCHEDULE_STATUSES)}
     schedule["payment_method"] = {"type": "string", "enum": list(METHODS_OF_SCHEDULE)}
@@ -169,14 +171,14 @@ def _schedules(components: dict[str, Any]) -> None:
     components["ScheduledCharge"]["properties"]["charge_id"] = or_null(ID)
 
 
-def _rest(components: dict[str, Any]) -> None:
+def _sharpen_rest(components: dict[str, Any]) -> None:
     components["KeyState"]["properties"]["state"] = {"enum": ["in_progress", "completed", "unknown"]}
-    shown = components["SandboxClock"]["properties"]
-    shown["now"] = shown["real_time"] = INSTANT
-    shown["advanced_seconds"] = WHOLE
-    asked = components["EmailAsked"]["properties"]
-    asked["email_id"] = ID
-    asked["status"] = {"type": "string", "enum": ["queued", "stopped"]}
+    clock = components["SandboxClock"]["properties"]
+    clock["now"] = clock["real_time"] = INSTANT
+    clock["advanced_seconds"] = WHOLE
+    email = components["EmailAsked"]["properties"]
+    email["email_id"] = ID
+    email["status"] = {"type": "string", "enum": ["queued", "stopped"]}
     components["ErrorBody"]["properties"]["documentation_url"] = {"type": "string", "format": "uri"}
     components["ErrorBody"]["properties"]["fields"] = {
         "type": "array",

@@ -169,7 +169,7 @@ _FIELDS: Final[dict[str, str]] = {
     "withdrawal_id": "The withdrawal; null where there is none.",
     "zip_code": "Postal code, eight digits.",
 }
-_OF_SCHEMAS: Final[dict[tuple[str, str], str]] = {
+_SCHEMA_FIELDS: Final[dict[tuple[str, str], str]] = {
     ("ChargeProjection", "fine"): "What is added once when it is paid late.",
     ("ChargeProjection", "interest"): "What is added for each day late.",
     ("ScheduleProjection", "fine"): "What is added once to a charge that is paid late; absent without one.",
@@ -235,19 +235,21 @@ def describe_fields(components: dict[str, Any]) -> None:
     """Give every field of every schema a description, and cut the sources of rules from the schemas' descriptions."""
     for name, component in components.items():
         if "description" in component:
-            component["description"] = _plain(component["description"])
+            component["description"] = _without_sources(component["description"])
         for field, schema in component.get("properties", {}).items():
             _describe(name, field, schema, component["properties"])
 
 
 def _describe(component: str, field: str, schema: dict[str, Any], properties: dict[str, Any]) -> None:
-    of_schema = _OF_SCHEMAS.get((component, field)) or _OF_SCHEMAS.get((_EXTENDED.get(component, ""), field))
-    if of_schema is None and "description" in schema:
+    own_description = _SCHEMA_FIELDS.get((component, field)) or _SCHEMA_FIELDS.get(
+        (_EXTENDED.get(component, ""), field)
+    )
+    if own_description is None and "description" in schema:
         return
     inner = schema.get("anyOf", [{}])[0]
-    told = of_schema or inner.get("description") or _FIELDS[field]
+    description = own_description or inner.get("description") or _FIELDS[field]
     # A copy: fields of other names may share this schema object.
-    properties[field] = {**schema, "description": told}
+    properties[field] = {**schema, "description": description}
 
 
 def parameter_description(name: str) -> str:
@@ -255,5 +257,5 @@ def parameter_description(name: str) -> str:
     return _PARAMETERS[name]
 
 
-def _plain(text: str) -> str:
+def _without_sources(text: str) -> str:
     return re.sub(r"\s+", " ", _SOURCES.sub("", text)).strip()

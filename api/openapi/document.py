@@ -70,9 +70,9 @@ _HEADERS = {
         "A file to be saved, named after the boleto's number at the bank.",
     ),
 }
-# OpenAPI links from a 201 to the operations on the new resource: a charge, unless _LINKS_OF has the operation.
+# OpenAPI links from a 201 to the operations on the new resource: a charge, unless _LINKS_BY_OPERATION names another.
 _LINKS = dict.fromkeys(("getCharge", "cancelCharge", "simulatePayment"), "charge_id")
-_LINKS_OF: dict[str, dict[str, str]] = {
+_LINKS_BY_OPERATION: dict[str, dict[str, str]] = {
     "createSchedule": dict.fromkeys(
         ("getSchedule", "pauseSchedule", "cancelSchedule", "listChargesOfSchedule"), "schedule_id"
     ),
@@ -80,7 +80,7 @@ _LINKS_OF: dict[str, dict[str, str]] = {
     "createRefund": {"getRefund": "refund_id", "getCharge": "charge_id", "listRefundsOfCharge": "charge_id"},
 }
 
-_WHAT = {201: "Created.", 202: "Taken on: it is done right after."}
+_STATUS_DESCRIPTIONS = {201: "Created.", 202: "Taken on: it is done right after."}
 
 
 def document(routes: Sequence[Route], settings: Settings) -> bytes:
@@ -101,12 +101,12 @@ def document(routes: Sequence[Route], settings: Settings) -> bytes:
     for name in ("ErrorEnvelope", "ErrorBody", "TokenError"):
         del components[name]
     describe_fields(components)
-    of_answers = examples(settings.app_url)
+    examples_by_name = examples(settings.app_url)
     paths: dict[str, Any] = {}
     for route in routes:
         path = route.path.replace(":str", "").replace(":path", "")
-        paths.setdefault(path, {})[route.method.lower()] = _operation(route, schema_of, of_answers, settings)
-    paths["/v1/oauth/token"] = {"post": token_operation(schema_of[id(Token)], of_answers["Token"])}
+        paths.setdefault(path, {})[route.method.lower()] = _operation(route, schema_of, examples_by_name, settings)
+    paths["/v1/oauth/token"] = {"post": token_operation(schema_of[id(Token)], examples_by_name["Token"])}
     return msgspec.json.encode(
         {
             "openapi": "3.1.0",
@@ -153,9 +153,9 @@ def _components(types: Iterable[Any]) -> tuple[dict[int, Any], dict[str, Any]]:
 
 
 def _operation(
-    route: Route, schema_of: dict[int, Any], of_answers: dict[str, Any], settings: Settings
+    route: Route, schema_of: dict[int, Any], examples_by_name: dict[str, Any], settings: Settings
 ) -> dict[str, Any]:
-    parameters: list[dict[str, Any]] = [_path_parameter(name) for name in _path_names(route.path)]
+    parameters: list[dict[str, Any]] = [_path_parameter(name) for name in _path_parameter_names(route.path)]
     parameters += [_parameter(parameter, "query") for parameter in route.query]
     if route.key:
         parameters.append(
@@ -170,7 +170,8 @@ def _operation(
         )
     parameters += [_parameter(parameter, "header") for parameter in route.headers]
     answers = {
-        str(status): _result(route, status, kind, schema_of, of_answers) for status, kind in route.answers.items()
+        str(status): _success_response(route, status, kind, schema_of, examples_by_name)
+        for status, kind in route.answers.items()
     }
     for status, codes in codes_of(route).items():
         answers[str(status)] = error_answer(status, codes, settings)
@@ -178,7 +179,7 @@ def _operation(
         "operationId": route.name,
         "summary": route.summary,
         "tags": [route.tag],
-        "description": _description(route),
+        "description": _access_description(route),
         "security": [*({"oauth2": [scope]} for scope in route.scopes), {"accessToken": []}],
         "parameters": parameters,
         "responses": answers,
@@ -191,26 +192,26 @@ def _operation(
     return operation
 
 
-def _result(
-    route: Route, status: int, kind: Any, schema_of: dict[int, Any], of_answers: dict[str, Any]
+def _success_response(
+    route: Route, status: int, kind: Any, schema_of: dict[int, Any], examples_by_name: dict[str, Any]
 ) -> dict[str, Any]:
     """A success response, with the operation's own example where there is one, else the example of its schema."""
     if isinstance(kind, Pdf):
-        return _pdf(kind)
+        return _pdf_response(kind)
     replayed = ("Idempotent-Replayed", "Idempotency-Key") if route.key and status == 200 else ()
-    told = answer(
-        _WHAT.get(status) or ("The resource as it is now." if route.key else "The answer."),
+    response = answer(
+        _STATUS_DESCRIPTIONS.get(status) or ("The resource as it is now." if route.key else "The answer."),
         schema_of[id(kind)],
         (*LIMITS, *replayed, *(("Location",) if status == 201 else ())),
     )
     name = str(schema_of[id(kind)]["$ref"]).rpartition("/")[2]
-    told["content"]["application/json"]["example"] = of_answers.get(route.name, of_answers[name])
+    response["content"]["application/json"]["example"] = examples_by_name.get(route.name, examples_by_name[name])
     if status == 201:
-        told["links"] = {
+        response["links"] = {
             name: {"operationId": name, "parameters": {id: f"$response.body#/{id}"}}
-            for name, id in _LINKS_OF.get(route.name, _LINKS).items()
+            for name, id in _LINKS_BY_OPERATION.get(route.name, _LINKS).items()
         }
-    return told
+    return response
 
 
 def _path_parameter(name: str) -> dict[str, Any]:
@@ -218,8 +219,8 @@ def _path_parameter(name: str) -> dict[str, Any]:
     schema: dict[str, Any] = {"type": "string", "minLength": 1}
     if name == "key":
         schema |= {"maxLength": 255, "pattern": KEY_PATTERN}
-    described = parameter_description(name)
-    return {"name": name, "in": "path", "required": True, "schema": schema, "description": described}
+    description = parameter_description(name)
+    return {"name": name, "in": "path", "required": True, "schema": schema, "description": description}
 
 
 def _parameter(parameter: Parameter, place: str) -> dict[str, Any]:
@@ -238,16 +239,16 @@ def _parameter(parameter: Parameter, place: str) -> dict[str, Any]:
     return described
 
 
-def _pdf(file: Pdf) -> dict[str, Any]:
+def _pdf_response(file: Pdf) -> dict[str, Any]:
     """A binary response. OpenAPI 3.1 marks it with contentMediaType; client generators look for `format` of 3.0."""
-    told = answer(file.description, None, (*LIMITS, "Content-Disposition"))
-    told["content"] = {
+    response = answer(file.description, None, (*LIMITS, "Content-Disposition"))
+    response["content"] = {
         "application/pdf": {"schema": {"type": "string", "format": "binary", "contentMediaType": "application/pdf"}}
     }
-    return told
+    return response
 
 
-def _description(route: Route) -> str:
+def _access_description(route: Route) -> str:
     parts = []
     if route.scopes:
         parts.append(f"Scope: {' or '.join(route.scopes)}.")
@@ -260,11 +261,11 @@ def _description(route: Route) -> str:
 
 def _contact(settings: Settings) -> dict[str, str]:
     """SUPPORT_CONTACT when it is an e-mail address or an https URL; else the documentation's URL."""
-    given = settings.support_contact
-    if "@" in given:
-        return {"name": "Quita", "email": given}
-    return {"name": "Quita", "url": given if given.startswith("https://") else settings.docs_url}
+    contact = settings.support_contact
+    if "@" in contact:
+        return {"name": "Quita", "email": contact}
+    return {"name": "Quita", "url": contact if contact.startswith("https://") else settings.docs_url}
 
 
-def _path_names(path: str) -> list[str]:
+def _path_parameter_names(path: str) -> list[str]:
     return [part[1:-1].split(":")[0] for part in path.split("/") if part.startswith("{")]

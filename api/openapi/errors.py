@@ -12,17 +12,17 @@ from api.route import Route
 from domain.errors import Code
 from runtime.settings import Settings
 
-_ALWAYS: Final = (Code.UNAUTHENTICATED, Code.RATE_LIMITED, Code.INTERNAL_ERROR, Code.SERVICE_UNAVAILABLE)
-_WITH_BODY: Final = (Code.MALFORMED_JSON, Code.VALIDATION_ERROR, Code.UNSUPPORTED_MEDIA_TYPE)
-_WITH_KEY: Final = (Code.IDEMPOTENCY_KEY_REQUIRED, Code.IDEMPOTENCY_KEY_INVALID)
+_COMMON_CODES: Final = (Code.UNAUTHENTICATED, Code.RATE_LIMITED, Code.INTERNAL_ERROR, Code.SERVICE_UNAVAILABLE)
+_BODY_CODES: Final = (Code.MALFORMED_JSON, Code.VALIDATION_ERROR, Code.UNSUPPORTED_MEDIA_TYPE)
+_KEY_CODES: Final = (Code.IDEMPOTENCY_KEY_REQUIRED, Code.IDEMPOTENCY_KEY_INVALID)
 LIMITS: Final = ("RateLimit-Limit", "RateLimit-Remaining", "RateLimit-Reset")
 _HEADERS: Final[dict[int, tuple[str, ...]]] = {
     401: ("WWW-Authenticate",), 413: (), 415: (), 429: (*LIMITS, "Retry-After"), 500: (),
     502: (*LIMITS, "Retry-After"), 503: ("Retry-After",),
 }  # fmt: skip
-_MAYBE_UNKNOWN: Final = (413, 415, 500, 503)
+_BEFORE_TOKEN_STATUSES: Final = (413, 415, 500, 503)
 """Statuses that can be answered before the token is known: such an answer has no rate limit headers."""
-_OF_A_KNOWN_TOKEN: Final = {
+_OPTIONAL_LIMIT: Final = {
     "schema": WHOLE, "required": False, "description": "As in other answers, where the credential is known.",
 }  # fmt: skip
 
@@ -32,8 +32,8 @@ def error_schemas(components: dict[str, Any], routes: Iterable[Route]) -> dict[s
     envelope, body = components["ErrorEnvelope"], components["ErrorBody"]
     codes: dict[int, list[str]] = {}
     for route in routes:
-        for status, of_route in codes_of(route).items():
-            codes[status] = list(dict.fromkeys([*codes.get(status, ()), *(code.name for code in of_route)]))
+        for status, route_codes in codes_of(route).items():
+            codes[status] = list(dict.fromkeys([*codes.get(status, ()), *(code.name for code in route_codes)]))
     return {
         f"Error{status}": {
             **envelope,
@@ -52,7 +52,7 @@ def error_schemas(components: dict[str, Any], routes: Iterable[Route]) -> dict[s
 
 def codes_of(route: Route) -> dict[int, list[Code]]:
     """The codes an operation may answer with, by status."""
-    codes = [*_ALWAYS, *route.errors]
+    codes = [*_COMMON_CODES, *route.errors]
     if route.method != "GET":
         codes.append(Code.PAYLOAD_TOO_LARGE)
     if route.scopes:
@@ -60,9 +60,9 @@ def codes_of(route: Route) -> dict[int, list[Code]]:
     if route.mode is not None:
         codes.append(Code.SANDBOX_ONLY)
     if route.key:
-        codes += _WITH_KEY
+        codes += _KEY_CODES
     if route.body is not None:
-        codes += _WITH_BODY
+        codes += _BODY_CODES
     if route.headers:
         codes.append(Code.VALIDATION_ERROR)
     by_status: dict[int, list[Code]] = {}
@@ -73,15 +73,17 @@ def codes_of(route: Route) -> dict[int, list[Code]]:
 
 def error_answer(status: int, codes: Sequence[Code], settings: Settings) -> dict[str, Any]:
     """The response of an operation for an error status: the shared schema, and an example for each of its codes."""
-    told = answer(
+    response = answer(
         " | ".join(f"{code.name}: {code.message}" for code in codes),
         {"$ref": REFERENCE.format(name=f"Error{status}")},
         _HEADERS.get(status, LIMITS),
     )
-    if status in _MAYBE_UNKNOWN:
-        told["headers"] |= dict.fromkeys(LIMITS, _OF_A_KNOWN_TOKEN)
-    told["content"]["application/json"]["examples"] = {code.name: {"value": _example(code, settings)} for code in codes}
-    return told
+    if status in _BEFORE_TOKEN_STATUSES:
+        response["headers"] |= dict.fromkeys(LIMITS, _OPTIONAL_LIMIT)
+    response["content"]["application/json"]["examples"] = {
+        code.name: {"value": _example(code, settings)} for code in codes
+    }
+    return response
 
 
 def _example(code: Code, settings: Settings) -> dict[str, Any]:

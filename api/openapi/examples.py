@@ -25,7 +25,7 @@ _END_TO_END_ID: Final = "E00000000202611211049s7K2mQ9xTfA"
 _RETURN_ID: Final = "D00000000202611211312Yb4Np8LcRwZ"
 _PUBLIC_ID: Final = "m11k7bUFs4RQ-I9oiuV1ew"
 _CREATED, _PAID, _LATER = "2026-11-21T10:45:02.201Z", "2026-11-21T10:49:10.893Z", "2026-11-21T13:12:40.017Z"
-_NUMBER: Final = "00031285570000000062"
+_NOSSO_NUMERO: Final = "00031285570000000062"
 _DUE: Final = date(2026, 12, 10)
 
 
@@ -52,7 +52,7 @@ _BODIES: Final = {
 def examples(app_url: str) -> dict[str, Any]:
     """The examples, keyed by schema name; an operation's name is the key where it needs an example of its own."""
     charge, slip = _pix_charge(app_url), _boleto_charge(app_url)
-    one = {
+    by_schema = {
         "ChargeProjection": charge,
         "ChargeSummary": {
             "data": [
@@ -98,29 +98,29 @@ def examples(app_url: str) -> dict[str, Any]:
         },
     }  # fmt: skip
     pages = {
-        f"{page}Page": {"data": [one[item]], "next_cursor": None}
+        f"{page}Page": {"data": [by_schema[item]], "next_cursor": None}
         for page, item in (
             ("Charge", "ChargeProjection"), ("Schedule", "ScheduleProjection"), ("ScheduledCharge", "ScheduledCharge"),
             ("Refund", "RefundProjection"), ("Withdrawal", "WithdrawalProjection"), ("Payment", "PaymentItem"),
             ("Ledger", "LedgerItem"), ("Event", "EventItem"), ("Delivery", "Delivery"), ("Request", "RequestItem"),
         )
     }  # fmt: skip
-    return one | pages | _of_operations(app_url)
+    return by_schema | pages | _operation_examples(app_url)
 
 
-def _of_operations(app_url: str) -> dict[str, Any]:
+def _operation_examples(app_url: str) -> dict[str, Any]:
     charge, slip = _pix_charge(app_url), _boleto_charge(app_url)
     paid = charge | {"status": "paid", "paid_at": _PAID, "payment": _PAYMENT, "version": 2}
-    over = charge | {"version": 2}
-    cancelled = over | {"status": "cancelled", "cancelled_at": _LATER}
+    changed = charge | {"version": 2}
+    cancelled = changed | {"status": "cancelled", "cancelled_at": _LATER}
     return {
         "getCharge": paid,
         "simulatePayment": paid,
         "sandboxPay": paid,
         "cancelCharge": cancelled,
         "cancelChargeByReference": cancelled,
-        "sandboxExpire": over | {"status": "expired"},
-        "sandboxFail": over
+        "sandboxExpire": changed | {"status": "expired"},
+        "sandboxFail": changed
         | {"status": "failed", "failure": {"code": "BANK_REFUSED", "message": "The bank refused the charge."}},
         "createBoletoCharge": slip | _TERMS,
         "createDualCharge": _dual_charge(app_url)
@@ -137,14 +137,14 @@ def _of_operations(app_url: str) -> dict[str, Any]:
 
 def event(kind: EventKind) -> dict[str, Any]:
     """An example body of a webhook of this kind."""
-    about: dict[str, Any] = {
+    payload: dict[str, Any] = {
         "event": kind.value, "event_id": _EVENT_ID, "charge_id": CHARGE_ID, "account_id": ACCOUNT_ID,
         "status": _STATUS_AFTER.get(kind, "paid"), "amount": "149.90", "external_id": "order-1001", "test": False,
     }  # fmt: skip
     if kind in (EventKind.WITHDRAWAL_SUCCEEDED, EventKind.WITHDRAWAL_FAILED):
-        del about["charge_id"]
-        about = about | {"withdrawal_id": _WITHDRAWAL_ID, "amount": "500.00", "external_id": "payout-42"}
-    return about | _MORE_OF[kind] | {"version": 2}
+        del payload["charge_id"]
+        payload = payload | {"withdrawal_id": _WITHDRAWAL_ID, "amount": "500.00", "external_id": "payout-42"}
+    return payload | _KIND_FIELDS[kind] | {"version": 2}
 
 
 def _pix_charge(app_url: str) -> dict[str, Any]:
@@ -160,7 +160,7 @@ def _pix(txid: str, amount_cents: int | None = 14_990) -> dict[str, Any]:
 
 
 def _boleto_charge(app_url: str) -> dict[str, Any]:
-    made = barcode(bank="001", free_field=f"000000{_NUMBER[3:]}17", due=_DUE, amount_cents=14_990)
+    digits = barcode(bank="001", free_field=f"000000{_NOSSO_NUMERO[3:]}17", due=_DUE, amount_cents=14_990)
     charge = _charge(app_url)
     return charge | {
         "payment_method": "boleto",
@@ -168,10 +168,10 @@ def _boleto_charge(app_url: str) -> dict[str, Any]:
         "due_date": _DUE.isoformat(),
         "effective_due_date": _DUE.isoformat(),
         "boleto": {
-            "nosso_numero": _NUMBER,
+            "nosso_numero": _NOSSO_NUMERO,
             "seu_numero": "ORDER-1001",
-            "linha_digitavel": line(made),
-            "codigo_barras": made,
+            "linha_digitavel": line(digits),
+            "codigo_barras": digits,
             "qr_code": None,
             "tipo_cobranca": "boleto",
             "data_vencimento": _DUE.isoformat(),
@@ -270,7 +270,7 @@ _REFUNDED: Final[dict[str, Any]] = {
     "refund_external_id": "return-77", "end_to_end_id": _END_TO_END_ID, "refundable_remaining": "100.00",
     "refunded_total": "49.90", "completed_at": _LATER,
 }
-_MORE_OF: Final[dict[EventKind, dict[str, Any]]] = {
+_KIND_FIELDS: Final[dict[EventKind, dict[str, Any]]] = {
     EventKind.PAYMENT_RECEIVED: {"paid_at": _PAID, "payment_id": _PAYMENT_ID, "method": "pix", "anomaly": None},
     EventKind.PAYMENT_ANOMALY: {"paid_at": _PAID, "payment_id": _PAYMENT_ID, "method": "pix", "anomaly": "duplicate"},
     EventKind.CHARGE_CANCELLED: {"reason": "cancelled", "cancelled_at": _LATER},

@@ -10,7 +10,7 @@ from typing import Any
 from api.openapi.parts import REFERENCE, answer
 from api.routes.token import LIFETIME_S
 
-_DECLINED = {
+_ERRORS_BY_STATUS = {
     400: ("invalid_request", "unsupported_grant_type", "invalid_scope"),
     401: ("invalid_client",),
     429: ("temporarily_unavailable",),
@@ -20,27 +20,27 @@ _DECLINED = {
 
 def token_schemas(components: dict[str, Any]) -> dict[str, Any]:
     """One error schema for each status, with the `error` values that this status can have."""
-    declined = components["TokenError"]
+    error_schema = components["TokenError"]
     return {
         f"TokenError{status}": {
-            **declined,
+            **error_schema,
             "title": f"TokenError{status}",
             "properties": {
-                **declined["properties"],
+                **error_schema["properties"],
                 "error": {"type": "string", "enum": list(errors)},
             },
         }
-        for status, errors in _DECLINED.items()
+        for status, errors in _ERRORS_BY_STATUS.items()
     }
 
 
 def token_operation(token: Any, example: Any) -> dict[str, Any]:
-    def declined(status: int, description: str, headers: Sequence[str] = ("Cache-Control",)) -> dict[str, Any]:
+    def error_response(status: int, description: str, headers: Sequence[str] = ("Cache-Control",)) -> dict[str, Any]:
         return answer(description, {"$ref": REFERENCE.format(name=f"TokenError{status}")}, headers)
 
     issued = answer("A token.", token, ("Cache-Control",))
     issued["content"]["application/json"]["example"] = example
-    wait = ("Cache-Control", "Retry-After")
+    retry_headers = ("Cache-Control", "Retry-After")
     return {
         "operationId": "issueToken",
         "summary": "Obtain an access token",
@@ -58,9 +58,9 @@ def token_operation(token: Any, example: Any) -> dict[str, Any]:
         },
         "responses": {
             "200": issued,
-            "400": declined(400, "The request cannot be read or asks for what is not given."),
-            "401": declined(401, "Not who it says.", ("Cache-Control", "WWW-Authenticate")),
-            "429": declined(429, "Too many requests of this address or client.", wait),
-            "503": declined(503, "Try again.", wait),
+            "400": error_response(400, "The request cannot be read or asks for what is not given."),
+            "401": error_response(401, "Not who it says.", ("Cache-Control", "WWW-Authenticate")),
+            "429": error_response(429, "Too many requests of this address or client.", retry_headers),
+            "503": error_response(503, "Try again.", retry_headers),
         },
     }

@@ -24,7 +24,7 @@ from runtime.postgres import Pool, session
 from runtime.replies import Replies
 from runtime.settings import Settings
 
-_TURN_S: Final = 0.05
+_RECHECK_S: Final = 0.05
 """Wait between checks whether another change of the same boleto has ended."""
 
 
@@ -77,7 +77,7 @@ class Boletos:
                 break
             if loop.time() >= until:
                 raise Refused(Code.BANK_UNAVAILABLE, retry_after_s=RETRY_AFTER_S)
-            await asyncio.sleep(_TURN_S)
+            await asyncio.sleep(_RECHECK_S)
         self._issuer.wake(caller.mode)
         try:
             await self._issuer.changed(order_id, until - loop.time())

@@ -28,10 +28,10 @@ class Charges:
         self._now = now
         # A batcher per mode: neither a flood in the sandbox nor a lock held there delays production.
         self._lookups: dict[Mode, Batcher[ChargeLookup, CurrentCharge | None]] = {
-            mode: Batcher(self._read, lanes=1, batch_max=LOOKUPS_MAX) for mode in Mode
+            mode: Batcher(self._read_batch, lanes=1, batch_max=LOOKUPS_MAX) for mode in Mode
         }
         self._changes: dict[Mode, Batcher[ChargeCommand, Outcome]] = {
-            mode: Batcher(self._change, lanes=2, batch_max=COMMANDS_MAX) for mode in Mode
+            mode: Batcher(self._change_batch, lanes=2, batch_max=COMMANDS_MAX) for mode in Mode
         }
 
     async def close(self) -> None:
@@ -40,19 +40,19 @@ class Charges:
 
     async def find(self, charge_id: UUID, owner: Owner) -> ChargeDoc:
         """The owner's charge, expired first if its time has passed; Refused(CHARGE_NOT_FOUND)."""
-        found = await self._lookups[owner.mode].submit((charge_id, owner))
-        if found is None:
+        charge = await self._lookups[owner.mode].submit((charge_id, owner))
+        if charge is None:
             raise Refused(Code.CHARGE_NOT_FOUND)
-        if found.overdue(self._now()):
+        if charge.overdue(self._now()):
             await self._changes[owner.mode].submit(expiry(charge_id, owner, actor="read"))
-            found = await self._lookups[owner.mode].submit((charge_id, owner))
-            assert found is not None, "charges are never deleted"
-        return found.doc
+            charge = await self._lookups[owner.mode].submit((charge_id, owner))
+            assert charge is not None, "charges are never deleted"
+        return charge.doc
 
     async def look_up(self, charge_id: UUID, owner: Owner) -> ChargeDoc | None:
         """The owner's charge as stored, even if it is overdue; None when there is none."""
-        found = await self._lookups[owner.mode].submit((charge_id, owner))
-        return None if found is None else found.doc
+        charge = await self._lookups[owner.mode].submit((charge_id, owner))
+        return None if charge is None else charge.doc
 
     async def change(self, command: ChargeCommand) -> None:
         """Executes a command on a charge, or raises its refusal. Wakes the workers that send webhooks and the orders to
@@ -67,11 +67,11 @@ class Charges:
         if await expire_account(self._pool, owner, now=self._now()):
             self._jobs.wake(WEBHOOKS)
 
-    async def _read(self, asked: Sequence[ChargeLookup]) -> list[CurrentCharge | None]:
+    async def _read_batch(self, lookups: Sequence[ChargeLookup]) -> list[CurrentCharge | None]:
         async with session(self._pool) as conn:
-            return await current_charges(conn, asked)
+            return await current_charges(conn, lookups)
 
-    async def _change(self, commands: Sequence[ChargeCommand]) -> Sequence[Outcome]:
+    async def _change_batch(self, commands: Sequence[ChargeCommand]) -> Sequence[Outcome]:
         try:
             async with transaction(self._pool) as conn:
                 outcomes = await change_charges(conn, commands, now=self._now())

@@ -35,8 +35,8 @@ async def _with_balance(pool: Pool, owner: Owner, scopes: Collection[str]) -> As
         if refused.code is not Code.INSUFFICIENT_BALANCE or BALANCE_SCOPE not in scopes:
             raise
         async with session(pool) as conn:
-            found = await balance(conn, owner)
-        raise Refused(Code.INSUFFICIENT_BALANCE, balance=found.balance) from None
+            current = await balance(conn, owner)
+        raise Refused(Code.INSUFFICIENT_BALANCE, balance=current.balance) from None
 
 
 class Refunds:
@@ -50,32 +50,34 @@ class Refunds:
         # A batch that a balance does not cover is rolled back, and each of its refunds is tried again alone.
         # A batcher per mode: a lock on an account of the sandbox does not delay production.
         self._batchers: dict[Mode, Batcher[NewRefund, RefundProjection | None]] = {
-            mode: Batcher(self._begin, lanes=CONNECTIONS_MAX, batch_max=REFUNDS_MAX) for mode in Mode
+            mode: Batcher(self._begin_batch, lanes=CONNECTIONS_MAX, batch_max=REFUNDS_MAX) for mode in Mode
         }
 
     async def close(self) -> None:
         for batcher in self._batchers.values():
             await batcher.close()
 
-    async def create(self, asked: NewRefund, *, scopes: Collection[str]) -> RefundProjection | None:
+    async def create(self, refund: NewRefund, *, scopes: Collection[str]) -> RefundProjection | None:
         """Returns the pending refund, or None when its key was used; else Refused. `scopes` are the caller's."""
-        async with _with_balance(self._pool, asked.owner, scopes):
-            return await self._batchers[asked.owner.mode].submit(asked)
+        async with _with_balance(self._pool, refund.owner, scopes):
+            return await self._batchers[refund.owner.mode].submit(refund)
 
-    async def _begin(self, asked: Sequence[NewRefund]) -> list[RefundProjection | Refused | None]:
+    async def _begin_batch(self, refunds: Sequence[NewRefund]) -> list[RefundProjection | Refused | None]:
         async with transaction(self._pool) as conn:
             now = self._now()
-            begun = await begin_refunds(conn, asked, now=now, transfers_cents_max=self._transfers_cents_max)
-            to_keys = [
-                ProgramPayout(each.owner.account_id, parse_amount(made.amount, cents_max=PIX_CENTS_MAX), each.actor)
-                for each, made in zip(asked, begun, strict=True)
+            outcomes = await begin_refunds(conn, refunds, now=now, transfers_cents_max=self._transfers_cents_max)
+            transfers = [
+                ProgramPayout(
+                    refund.owner.account_id, parse_amount(outcome.amount, cents_max=PIX_CENTS_MAX), refund.actor
+                )
+                for refund, outcome in zip(refunds, outcomes, strict=True)
                 # Only transfers to a PIX key. A refund with an end_to_end_id is a devolucao of the PIX that paid.
-                if isinstance(made, RefundProjection) and made.end_to_end_id is None and not each.owner.test
+                if isinstance(outcome, RefundProjection) and outcome.end_to_end_id is None and not refund.owner.test
             ]
-            await note_payouts(conn, REFUND, to_keys, now=now)
-        for mode in {each.owner.mode for each in asked}:
+            await note_payouts(conn, REFUND, transfers, now=now)
+        for mode in {refund.owner.mode for refund in refunds}:
             self._jobs.wake(REFUND_ORDERS[mode])
-        return begun
+        return outcomes
 
 
 class Withdrawals:
@@ -89,15 +91,15 @@ class Withdrawals:
         self._fees = fees
         self._connections = asyncio.Semaphore(CONNECTIONS_MAX)
 
-    async def create(self, asked: NewWithdrawal, *, scopes: Collection[str]) -> WithdrawalDoc | None:
+    async def create(self, withdrawal: NewWithdrawal, *, scopes: Collection[str]) -> WithdrawalDoc | None:
         """Returns the pending withdrawal, or None when its key was used; else Refused. `scopes` are the caller's."""
-        owner = Owner.of(asked.account_id, test=False)
+        owner = Owner.of(withdrawal.account_id, test=False)
         async with _with_balance(self._pool, owner, scopes), self._connections, transaction(self._pool) as conn:
             now = self._now()
-            made = await create_withdrawal(
-                conn, asked, now=now, bank=self._bank, grace_s=self._grace_s, fees=self._fees
+            doc = await create_withdrawal(
+                conn, withdrawal, now=now, bank=self._bank, grace_s=self._grace_s, fees=self._fees
             )
-            if made is not None:
-                paid = ProgramPayout(asked.account_id, asked.amount_cents, asked.actor)
-                await note_payouts(conn, WITHDRAWAL, [paid], now=now)
-            return made
+            if doc is not None:
+                payout = ProgramPayout(withdrawal.account_id, withdrawal.amount_cents, withdrawal.actor)
+                await note_payouts(conn, WITHDRAWAL, [payout], now=now)
+            return doc

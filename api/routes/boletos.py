@@ -46,7 +46,7 @@ from domain.money import reais
 from readmodels.charges.charge import ChargeProjection
 from runtime.ids import new_id
 
-_ODD_CENTS: Final = 100_000
+_SUSPICIOUS_CENTS: Final = 100_000
 KINDS: Final = ("boleto", "boleto_hibrido", DUAL)
 
 
@@ -84,51 +84,51 @@ class _NewDueDate(Struct, frozen=True):
 
 
 async def create(context: ApiContext, call: Call) -> Answer:
-    asked = shaped(call.body, CreateBoleto)
+    body = shaped(call.body, CreateBoleto)
     context.spend_test_charge(call.caller)
-    amount_cents, due_on = boleto_cents(asked.valorCents), due_day(asked.dataVencimento)
+    amount_cents, due_on = boleto_cents(body.valorCents), due_day(body.dataVencimento)
     terms = payment_terms(
-        asked,
+        body,
         amount_cents=amount_cents,
         due=due_on,
-        company=asked.pagador.tipoPessoa == COMPANY,
+        company=body.pagador.tipoPessoa == COMPANY,
     )
-    payer = boleto_payer(asked.pagador, context, production=not call.caller.test)
+    payer = boleto_payer(body.pagador, context, production=not call.caller.test)
     charge_id = new_id()
     payer_sealed, payer_document_hash = seal_payer(payer, payer.document, context, charge_id)
-    wanted = BoletoRequest(
+    request = BoletoRequest(
         charge_id=charge_id,
         issuer=call.caller.issuer,
         key=call.key,
         fingerprint=call.fingerprint,
         request_id=call.request_id,
-        kind=asked.tipo,
+        kind=body.tipo,
         amount_cents=amount_cents,
         due_on=due_on,
         terms=terms,
         payer_sealed=payer_sealed,
         payer_document_hash=payer_document_hash,
-        external_id=asked.external_id,
-        description=asked.descricao,
-        integrador_code=asked.integrador_code,
+        external_id=body.external_id,
+        description=body.descricao,
+        integrador_code=body.integrador_code,
         scenario=scenario_of(call),
-        send_email=asked.send_email is True,
-        metadata=asked.metadata,
+        send_email=body.send_email is True,
+        metadata=body.metadata,
     )
     return await issue_boleto(
         context,
         call,
-        wanted,
-        own_account(asked.account_id),
+        request,
+        own_account(body.account_id),
         due_field="dataVencimento",
-        warnings=(*_warnings(asked.valorCents, call), *body_warnings(call, CreateBoleto)),
+        warnings=(*_amount_warnings(body.valorCents, call), *body_warnings(call, CreateBoleto)),
     )
 
 
-def _warnings(amount: str, call: Call) -> tuple[str, ...]:
+def _amount_warnings(amount: str, call: Call) -> tuple[str, ...]:
     """In the sandbox, a warning about a large whole amount: the field's name says cents, but "15000" is fifteen
     thousand reais. The merchant learns it before a boleto of that amount reaches a payer."""
-    if not call.caller.test or "." in amount or boleto_cents(amount) < _ODD_CENTS:
+    if not call.caller.test or "." in amount or boleto_cents(amount) < _SUSPICIOUS_CENTS:
         return ()
     return (
         f'valorCents is decimal reais: "{amount}" is R$ {reais(boleto_cents(amount))}. Write "{amount}.00" for it.',
@@ -139,7 +139,7 @@ async def change_due_date(context: ApiContext, call: Call) -> Answer:
     """Answers 200 with the charge once the bank has confirmed its new due date."""
     due_on = due_day(shaped(call.body, _NewDueDate).due_date)
     check_one_reference(call.body.get("charge_id"), call.body.get("external_id"))
-    asked = shaped(call.body, ChangeDueDate)
+    body = shaped(call.body, ChangeDueDate)
     if due_on < call.now.astimezone(SAO_PAULO).date():
         raise Refused(
             Code.INVALID_DUE_DATE,
@@ -151,9 +151,9 @@ async def change_due_date(context: ApiContext, call: Call) -> Answer:
     async def redate(charge_id: UUID) -> Answer:
         return await _redate(context, call, charge_id, due_on, scenario)
 
-    if asked.charge_id is not None:
-        return await redate(charge_id_in(asked.charge_id.lower()))
-    return await with_reference(context, call, asked.external_id or "", redate, boletos_only=True)
+    if body.charge_id is not None:
+        return await redate(charge_id_in(body.charge_id.lower()))
+    return await with_reference(context, call, body.external_id or "", redate, boletos_only=True)
 
 
 async def _redate(context: ApiContext, call: Call, charge_id: UUID, due_on: date, scenario: str | None) -> Answer:

@@ -66,16 +66,16 @@ async def cancel(context: ApiContext, call: Call) -> Answer:
 
 async def cancel_by_reference(context: ApiContext, call: Call) -> Answer:
     check_one_reference(call.body.get("charge_id"), call.body.get("external_id"))
-    asked = shaped(call.body, CancelByReference)
-    reason = CancelReason(asked.reason or CancelReason.CANCELLED)
+    body = shaped(call.body, CancelByReference)
+    reason = CancelReason(body.reason or CancelReason.CANCELLED)
     scenario = scenario_of(call)
 
-    async def cancel_it(charge_id: UUID) -> Answer:
+    async def cancel_charge(charge_id: UUID) -> Answer:
         return await _cancel(context, call, charge_id, reason, scenario)
 
-    if asked.charge_id is not None:
-        return await cancel_it(charge_id_in(asked.charge_id.lower()))
-    return await with_reference(context, call, asked.external_id or "", cancel_it)
+    if body.charge_id is not None:
+        return await cancel_charge(charge_id_in(body.charge_id.lower()))
+    return await with_reference(context, call, body.external_id or "", cancel_charge)
 
 
 async def simulate_payment(context: ApiContext, call: Call) -> Answer:
@@ -101,9 +101,9 @@ async def simulate_payment(context: ApiContext, call: Call) -> Answer:
 
 
 async def list_charges(context: ApiContext, call: Call) -> Answer:
-    asked = CHARGES.read(context, call)
+    request = CHARGES.read(context, call)
     await context.charges.expire_overdue(call.caller.owner)
-    return await asked.page(partial(current_page, now=call.now), partial(shown, context, call))
+    return await request.page(partial(current_page, now=call.now), partial(shown, context, call))
 
 
 async def summarize(context: ApiContext, call: Call) -> Answer:

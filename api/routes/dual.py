@@ -64,16 +64,16 @@ class CreateDual(Struct, frozen=True, kw_only=True):
 
 async def create(context: ApiContext, call: Call) -> Answer:
     """Answers as for a boleto, once the bank has registered it; the PIX leg's cob is registered right after."""
-    asked = shaped(call.body, CreateDual)
+    body = shaped(call.body, CreateDual)
     context.spend_test_charge(call.caller)
-    amount_cents, due_on = boleto_cents(asked.amount), due_day(asked.due_date)
+    amount_cents, due_on = boleto_cents(body.amount), due_day(body.due_date)
     terms = payment_terms(
-        asked,
+        body,
         amount_cents=amount_cents,
         due=due_on,
-        company=asked.payer.person_type == COMPANY,
+        company=body.payer.person_type == COMPANY,
     )
-    if terms is not None and asked.expires_in is not None:
+    if terms is not None and body.expires_in is not None:
         # With terms the PIX leg is a cobv, whose amount depends on the day: it is payable until the boleto's last day.
         raise Refused(
             Code.EXPIRES_IN_INVALID,
@@ -82,11 +82,11 @@ async def create(context: ApiContext, call: Call) -> Answer:
             fields={"expires_in": "must be left out with fine, interest, discounts or payable_days_after_due"},
         )
     payer = boleto_payer(
-        pagador_of(asked.payer), context, production=not call.caller.test, names=ENGLISH_NAMES, phone=asked.payer.phone
+        pagador_of(body.payer), context, production=not call.caller.test, names=ENGLISH_NAMES, phone=body.payer.phone
     )
     charge_id = new_id()
     payer_sealed, payer_document_hash = seal_payer(payer, payer.document, context, charge_id)
-    wanted = BoletoRequest(
+    request = BoletoRequest(
         charge_id=charge_id,
         issuer=call.caller.issuer,
         key=call.key,
@@ -98,17 +98,17 @@ async def create(context: ApiContext, call: Call) -> Answer:
         terms=terms,
         payer_sealed=payer_sealed,
         payer_document_hash=payer_document_hash,
-        external_id=asked.external_id,
-        description=asked.description,
-        integrador_code=asked.integrador_code,
+        external_id=body.external_id,
+        description=body.description,
+        integrador_code=body.integrador_code,
         scenario=scenario_of(call),
-        send_email=asked.send_email is True,
-        metadata=asked.metadata,
-        pix_lifetime_s=asked.expires_in,
+        send_email=body.send_email is True,
+        metadata=body.metadata,
+        pix_lifetime_s=body.expires_in,
     )
-    account_id = own_account(asked.account_id)
+    account_id = own_account(body.account_id)
     warnings = body_warnings(call, CreateDual)
-    return await issue_boleto(context, call, wanted, account_id, due_field="due_date", warnings=warnings)
+    return await issue_boleto(context, call, request, account_id, due_field="due_date", warnings=warnings)
 
 
 ROUTES = routes_of(

@@ -35,14 +35,14 @@ EventPage = page_of(EventItem, "EventPage")
 
 
 async def list_events(context: ApiContext, call: Call) -> Answer:
-    asked = EVENTS.read(context, call)
-    filters = asked.filters
+    request = EVENTS.read(context, call)
+    filters = request.filters
     if filters.after_sequence is not None:
-        if asked.query.values("order") == ["desc"]:
+        if request.query.values("order") == ["desc"]:
             raise Refused(Code.VALIDATION_ERROR, fields={"order": "after_sequence implies asc"})
         filters = replace(filters, order=SortOrder.ASC)
     await context.charges.expire_overdue(call.caller.owner)
-    return await asked.page(event_page, Raw, filters=filters)
+    return await request.page(event_page, Raw, filters=filters)
 
 
 EVENTS = PagedList(

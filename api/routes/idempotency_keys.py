@@ -36,11 +36,11 @@ async def look_up(context: ApiContext, call: Call) -> Answer:
     name = (call.caller.owner, key)
     # Lock and order are read before the used key: a creation that ends in between is then found as completed, while
     # the other order could see neither and report a running creation as unknown.
-    at_work = await context.locks.held(name)
-    if not at_work:
+    in_progress = await context.locks.held(name)
+    if not in_progress:
         async with session(context.pool) as conn:
             caller = call.caller
-            at_work = await find_ordered(conn, account_id=caller.account_id, test=caller.test, key=key) is not None
+            in_progress = await find_ordered(conn, account_id=caller.account_id, test=caller.test, key=key) is not None
     used = await context.keys.find(name)
     if used is not None:
         state = KeyState(
@@ -52,7 +52,7 @@ async def look_up(context: ApiContext, call: Call) -> Answer:
             replay_count=used.replay_count,
         )
     else:
-        state = KeyState(key=key, state="in_progress" if at_work else "unknown")
+        state = KeyState(key=key, state="in_progress" if in_progress else "unknown")
     return Answer(encode(state))
 
 

@@ -56,9 +56,9 @@ async def read_balance(context: ApiContext, call: Call) -> Answer:
 
 
 async def list_ledger(context: ApiContext, call: Call) -> Answer:
-    asked = LEDGER.read(context, call)
+    request = LEDGER.read(context, call)
     _own_account(call)
-    return await asked.page(ledger_page)
+    return await request.page(ledger_page)
 
 
 def _own_account(call: Call) -> Owner:

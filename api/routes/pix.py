@@ -43,14 +43,14 @@ NOT_ITS_ACCOUNT: Final = "There is no such account for this token: GET /v1/me te
 
 async def create(context: ApiContext, call: Call) -> Answer:
     """Answers 201 with the charge; 200 when the key made it before."""
-    asked = shaped(call.body, CreatePix)
+    body = shaped(call.body, CreatePix)
     context.spend_test_charge(call.caller)
-    payer = asked.payer
+    payer = body.payer
     document = None if payer is None else payer.document
     if document is not None:
         check_document("payer.document", document, context, production=not call.caller.test)
     scenario = scenario_of(call)
-    await _allowed(context, call, asked.account_id.lower())
+    await _check_allowed(context, call, body.account_id.lower())
     charge_id = new_id()
     payer_sealed, payer_document_hash = (
         (None, None) if payer is None else seal_payer(payer, document, context, charge_id)
@@ -62,21 +62,21 @@ async def create(context: ApiContext, call: Call) -> Answer:
         charge_id=charge_id,
         request_id=call.request_id,
         now=call.at,
-        amount_cents=pix_cents(asked.amount),
-        lifetime_s=asked.expires_in or LIFETIME_DEFAULT_S,
-        external_id=asked.external_id,
-        description=asked.description,
+        amount_cents=pix_cents(body.amount),
+        lifetime_s=body.expires_in or LIFETIME_DEFAULT_S,
+        external_id=body.external_id,
+        description=body.description,
         payer_sealed=payer_sealed,
         payer_document_hash=payer_document_hash,
         scenario=scenario,
-        send_email=asked.send_email is True,
-        metadata=asked.metadata,
+        send_email=body.send_email is True,
+        metadata=body.metadata,
     )
-    operation = partial(_written, context, call, creation)
+    operation = partial(_write_charge, context, call, creation)
     return await create_charge(context, call, operation, body_warnings(call, CreatePix))
 
 
-async def _written(context: ApiContext, call: Call, creation: Creation) -> ChargeDoc | None:
+async def _write_charge(context: ApiContext, call: Call, creation: Creation) -> ChargeDoc | None:
     try:
         return await context.pix.create(creation)
     except Refused as refused:
@@ -86,22 +86,22 @@ async def _written(context: ApiContext, call: Call, creation: Creation) -> Charg
         raise
 
 
-async def _allowed(context: ApiContext, call: Call, account_id: str) -> None:
+async def _check_allowed(context: ApiContext, call: Call, account_id: str) -> None:
     """Checks approval, account and suspension. The key is looked up before any refusal, so that a replay is answered
     whatever has changed since."""
-    refused: Code | None = None
+    code: Code | None = None
     if not await approved(context, call):
-        refused = Code.KYC_REQUIRED
+        code = Code.KYC_REQUIRED
     elif account_id != str(call.caller.account_id):
         suspended = not call.caller.test and await context.pix_suspended()
-        refused = Code.PIX_AVULSO_SUSPENDED if suspended else Code.CHARGE_NOT_FOUND
-    if refused is None:
+        code = Code.PIX_AVULSO_SUSPENDED if suspended else Code.CHARGE_NOT_FOUND
+    if code is None:
         return
     used = await context.keys.find(call.key_name)
     if used is None:
-        if refused is Code.CHARGE_NOT_FOUND:
-            raise Refused(refused, message=NOT_ITS_ACCOUNT, fields={"account_id": "is not this token's account"})
-        raise Refused(refused)
+        if code is Code.CHARGE_NOT_FOUND:
+            raise Refused(code, message=NOT_ITS_ACCOUNT, fields={"account_id": "is not this token's account"})
+        raise Refused(code)
     check_same(call, used)
 
 

@@ -48,7 +48,7 @@ class EmailAsked(Struct, frozen=True, kw_only=True):
 
 async def send_email(context: ApiContext, call: Call) -> Answer:
     """Answers 202 once the mail is stored; a worker sends it right after. The mail of a paid charge is a receipt."""
-    asked = shaped(call.body, SendEmail)
+    body = shaped(call.body, SendEmail)
     charge_id = charge_id_of(call)
     doc = await context.charges.find(charge_id, call.caller.owner)
     if doc.status not in MAILED:
@@ -60,9 +60,9 @@ async def send_email(context: ApiContext, call: Call) -> Answer:
             mail_id=mail_id,
             charge_id=charge_id,
             account_id=call.caller.account_id,
-            to=asked.to,
-            note=asked.message or None,
-            attach_pdf=asked.attach_pdf is not False,
+            to=body.to,
+            note=body.message or None,
+            attach_pdf=body.attach_pdf is not False,
             now=call.now,
             seal=context.seal,
         )

@@ -62,46 +62,46 @@ RefundPage = page_of(RefundProjection, "RefundPage")
 
 async def create(context: ApiContext, call: Call) -> Answer:
     """Answers 201 with the pending refund; 200 when the key made it before. A worker sends it to the bank then."""
-    asked = shaped(call.body, CreateRefund)
-    if (other := misspelling_of("amount", call.body, CreateRefund)) is not None:
+    body = shaped(call.body, CreateRefund)
+    if (misspelling := misspelling_of("amount", call.body, CreateRefund)) is not None:
         # As with null: the whole remainder would be refunded although a part was meant.
-        raise Refused(Code.AMOUNT_INVALID, fields={"amount": f"is left out, and {other} is not its name"})
-    refund_id, named = new_id(), None
-    if (destination := asked.destination) is not None:
+        raise Refused(Code.AMOUNT_INVALID, fields={"amount": f"is left out, and {misspelling} is not its name"})
+    refund_id, sealed_destination = new_id(), None
+    if (destination := body.destination) is not None:
         check_document("destination.document", destination.document, context, production=not call.caller.test)
-        to = TransferDestination(pix_key=destination.pix_key, document=destination.document)
-        named = to.kept(refund_id, context.seal)
+        transfer = TransferDestination(pix_key=destination.pix_key, document=destination.document)
+        sealed_destination = transfer.kept(refund_id, context.seal)
     scenario = scenario_of(call)
     if (used := await context.keys.find(call.key_name)) is not None:
-        return await replay(context, call, used, partial(_find, context, call))
-    asked_for = NewRefund(
+        return await replay(context, call, used, partial(_find_refund, context, call))
+    refund = NewRefund(
         owner=call.caller.owner,
         key=call.key,
         fingerprint=call.fingerprint,
         refund_id=refund_id,
         charge_id=charge_id_of(call),
-        amount_cents=None if asked.amount is UNSET else pix_cents(asked.amount),
-        payment_id=None if asked.payment_id is None else UUID(asked.payment_id),
-        reason=asked.reason,
-        description=asked.description,
-        external_id=asked.external_id,
-        destination=named,
+        amount_cents=None if body.amount is UNSET else pix_cents(body.amount),
+        payment_id=None if body.payment_id is None else UUID(body.payment_id),
+        reason=body.reason,
+        description=body.description,
+        external_id=body.external_id,
+        destination=sealed_destination,
         scenario=scenario,
         actor=call.caller.client_id,
         request_id=call.request_id,
     )
-    made = await context.guard.run(call.key_name, partial(context.refunds.create, asked_for, scopes=call.caller.scopes))
+    made = await context.guard.run(call.key_name, partial(context.refunds.create, refund, scopes=call.caller.scopes))
     if isinstance(made, UsedKey):
         if made.resource_id != refund_id:
-            return await replay(context, call, made, partial(_find, context, call))
+            return await replay(context, call, made, partial(_find_refund, context, call))
         # This request's own refund: an attempt stored it, but the database's answer was lost.
-        made = await _find(context, call, refund_id)
+        made = await _find_refund(context, call, refund_id)
     return first(made, f"/v1/refunds/{made.refund_id}")
 
 
 async def look_up(context: ApiContext, call: Call) -> Answer:
     refund_id = required(parse_id(call.path("refund_id")), Code.REFUND_NOT_FOUND)
-    return Answer(encode(await _find(context, call, refund_id)))
+    return Answer(encode(await _find_refund(context, call, refund_id)))
 
 
 async def list_refunds(context: ApiContext, call: Call) -> Answer:
@@ -109,13 +109,13 @@ async def list_refunds(context: ApiContext, call: Call) -> Answer:
 
 
 async def list_of_charge(context: ApiContext, call: Call) -> Answer:
-    asked = OF_CHARGE.read(context, call)
+    request = OF_CHARGE.read(context, call)
     charge_id = charge_id_of(call)
     await context.charges.find(charge_id, call.caller.owner)
-    return await asked.page(refund_page, filters=RefundFilters(charge_id=charge_id, order=asked.filters.order))
+    return await request.page(refund_page, filters=RefundFilters(charge_id=charge_id, order=request.filters.order))
 
 
-async def _find(context: ApiContext, call: Call, refund_id: UUID) -> RefundProjection:
+async def _find_refund(context: ApiContext, call: Call, refund_id: UUID) -> RefundProjection:
     async with session(context.pool) as conn:
         return required(await refund_by_id(conn, refund_id, call.caller.owner), Code.REFUND_NOT_FOUND)
 

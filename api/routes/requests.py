@@ -67,16 +67,16 @@ RequestPage = page_of(RequestItem, "RequestPage")
 async def list_requests(context: ApiContext, call: Call) -> Answer:
     """Answers a page. A page may be short or empty although another follows: a search reads a bounded number of
     requests for each page."""
-    asked = REQUESTS.read(context, call)
-    given = asked.filters
+    request = REQUESTS.read(context, call)
+    query = request.filters
     filters = RequestFilters(
-        order=given.order,
-        status=StatusClass(given.status or ""),
-        path=given.path or "",
-        client_id=given.client_id or "",
+        order=query.order,
+        status=StatusClass(query.status or ""),
+        path=query.path or "",
+        client_id=query.client_id or "",
     )
 
-    return await asked.page(partial(request_page, since=call.at - KEPT), _shown, filters=filters)
+    return await request.page(partial(request_page, since=call.at - KEPT), _item, filters=filters)
 
 
 async def look_up(context: ApiContext, call: Call) -> Answer:
@@ -86,14 +86,14 @@ async def look_up(context: ApiContext, call: Call) -> Answer:
     async with session(context.pool) as conn:
         found = await find_request(conn, request_id=request_id, account_id=owner.account_id, test=owner.test)
     row = required(found, Code.REQUEST_NOT_FOUND)
-    return Answer(encode(RequestWithBodies(**_told(row), request_body=row.sent, response_body=row.answered)))
+    return Answer(encode(RequestWithBodies(**_item_fields(row), request_body=row.sent, response_body=row.answered)))
 
 
-def _shown(row: RequestRow) -> RequestItem:
-    return RequestItem(**_told(row))
+def _item(row: RequestRow) -> RequestItem:
+    return RequestItem(**_item_fields(row))
 
 
-def _told(row: RequestRow) -> dict[str, Any]:
+def _item_fields(row: RequestRow) -> dict[str, Any]:
     """The fields of a RequestItem."""
     refused = row.refused
     return {

@@ -29,8 +29,8 @@ from runtime.postgres import session, transaction
 _DAYS_MAX: Final = ADVANCE_S_MAX // 86_400
 
 
-def _paid_at(given: str) -> datetime:
-    at = parse_instant(given)
+def _parse_paid_at(text: str) -> datetime:
+    at = parse_instant(text)
     if at.year < 2000:
         raise ValueError("before there was PIX")
     return at
@@ -44,7 +44,7 @@ class SandboxPayment(Struct, frozen=True, omit_defaults=True, kw_only=True):
         Annotated[
             str,
             checked(
-                _paid_at,
+                _parse_paid_at,
                 "must be an instant in the past, such as 2026-11-21T09:54:00.123Z",
                 description="In the past; now unless given.",
                 **INSTANT_GIVEN,
@@ -100,18 +100,18 @@ class SandboxClock(Struct, frozen=True, kw_only=True):
 
 async def read_clock(context: ApiContext, call: Call) -> Answer:
     async with session(context.pool) as conn:
-        return _clock(context, await ahead_of(conn, call.caller.account_id))
+        return _clock_answer(context, await ahead_of(conn, call.caller.account_id))
 
 
 async def move(context: ApiContext, call: Call) -> Answer:
     """Advances the clock. Answers once everything that is then due has happened and every process uses the new
     position."""
     account_id = call.caller.account_id
-    asked = shaped(call.body, AdvanceClock)
-    if (asked.advance is None) == (asked.to is None):
+    body = shaped(call.body, AdvanceClock)
+    if (body.advance is None) == (body.to is None):
         raise Refused(Code.VALIDATION_ERROR, fields={"advance": "give exactly one of advance and to"})
-    by_s = None if asked.advance is None else parse_advance(asked.advance)
-    to = None if asked.to is None else parse_instant(asked.to)
+    by_s = None if body.advance is None else parse_advance(body.advance)
+    to = None if body.to is None else parse_instant(body.to)
     async with transaction(context.pool) as conn:
         if by_s is not None:
             ahead_s = await advance_clock(conn, account_id, by_s, now=call.at)
@@ -120,11 +120,11 @@ async def move(context: ApiContext, call: Call) -> Answer:
             ahead_s = await reach_instant(conn, account_id, to, now=call.at)
     await settle(context.pool, account_id, now=context.now)
     context.jobs.wake(WEBHOOKS)
-    return _clock(context, ahead_s)
+    return _clock_answer(context, ahead_s)
 
 
 async def expire(context: ApiContext, call: Call) -> Answer:
-    doc = await _charge(context, call)
+    doc = await _find_charge(context, call)
     command = expiring(UUID(doc.charge_id), call.caller.owner, actor=call.caller.client_id, request_id=call.request_id)
     await context.charges.change(command)
     return await charge_answer(context, call, UUID(doc.charge_id))
@@ -132,7 +132,7 @@ async def expire(context: ApiContext, call: Call) -> Answer:
 
 async def fail(context: ApiContext, call: Call) -> Answer:
     scenario = scenario_of(call)
-    doc = await _charge(context, call)
+    doc = await _find_charge(context, call)
     charge_id = UUID(doc.charge_id)
     if doc.boleto is not None:
         order = WriteOff(
@@ -156,19 +156,19 @@ async def fail(context: ApiContext, call: Call) -> Answer:
 
 async def pay(context: ApiContext, call: Call) -> Answer:
     """Answers with the charge once the money has arrived: also too little, too much, too late or more than once."""
-    asked = shaped(call.body, SandboxPayment)
-    paid_at = None if asked.paid_at is None else _paid_at(asked.paid_at)
+    body = shaped(call.body, SandboxPayment)
+    paid_at = None if body.paid_at is None else _parse_paid_at(body.paid_at)
     if paid_at is not None and paid_at > call.now:
         raise Refused(Code.VALIDATION_ERROR, fields={"paid_at": "must be an instant in the past"})
-    times = asked.times or 1
+    times = body.times or 1
     scenario = scenario_of(call)
-    doc = await _charge(context, call)
+    doc = await _find_charge(context, call)
     charge_id = UUID(doc.charge_id)
     if doc.boleto is not None:
         payment = Pay(
             actor=call.caller.client_id,
             request_id=call.request_id,
-            amount_cents=None if asked.amount is None else boleto_cents(asked.amount),
+            amount_cents=None if body.amount is None else boleto_cents(body.amount),
             paid_at=paid_at,
             times=times,
             force=True,
@@ -185,7 +185,7 @@ async def pay(context: ApiContext, call: Call) -> Answer:
                 charge_id,
                 call.caller.owner,
                 end_to_end_ids=ids,
-                amount_cents=None if asked.amount is None else pix_cents(asked.amount),
+                amount_cents=None if body.amount is None else pix_cents(body.amount),
                 paid_at=paid_at,
                 seal=context.seal,
                 fees=context.settings.fees,
@@ -196,13 +196,13 @@ async def pay(context: ApiContext, call: Call) -> Answer:
     return await charge_answer(context, call, charge_id)
 
 
-def _clock(context: ApiContext, ahead_s: int) -> Answer:
+def _clock_answer(context: ApiContext, ahead_s: int) -> Answer:
     now = context.now()
-    shown = SandboxClock(now=iso(on_clock(now, ahead_s)), real_time=iso(now), advanced_seconds=ahead_s)
-    return Answer(encode(shown))
+    clock = SandboxClock(now=iso(on_clock(now, ahead_s)), real_time=iso(now), advanced_seconds=ahead_s)
+    return Answer(encode(clock))
 
 
-async def _charge(context: ApiContext, call: Call) -> ChargeDoc:
+async def _find_charge(context: ApiContext, call: Call) -> ChargeDoc:
     return await context.charges.find(charge_id_of(call), call.caller.owner)
 
 

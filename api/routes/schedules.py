@@ -76,7 +76,7 @@ from runtime.seal import SCHEDULE_PAYER
 
 ISSUE_DAYS_BEFORE_DEFAULT: Final = 10
 FREQUENCIES: Final = tuple(each.value for each in Frequency)
-_PERSON: Final = {signs: name for name, signs in PERSON_TYPES.items()}
+_PERSON_TYPES_BY_DIGITS: Final = {signs: name for name, signs in PERSON_TYPES.items()}
 
 
 class SchedulePayer(Struct, frozen=True, omit_defaults=True, kw_only=True):
@@ -135,64 +135,64 @@ ScheduledChargePage = page_of(ScheduledCharge, "ScheduledChargePage")
 async def create(context: ApiContext, call: Call) -> Answer:
     """Answers 201 with the schedule; 200 when the key made it before."""
     pix = call.body.get("payment_method") == PIX
-    asked = shaped(call.body, CreateSchedule if pix else CreateBoletoSchedule)
+    body = shaped(call.body, CreateSchedule if pix else CreateBoletoSchedule)
     if pix:
         refuse_terms(call.body)
-    amount_cents = pix_cents(asked.amount) if pix else boleto_cents(asked.amount)
-    first_due_date = due_day(asked.first_due_date)
-    end_date = None if asked.end_date is None else parse_day(asked.end_date)
+    amount_cents = pix_cents(body.amount) if pix else boleto_cents(body.amount)
+    first_due_date = due_day(body.first_due_date)
+    end_date = None if body.end_date is None else parse_day(body.end_date)
     if end_date is not None and end_date < first_due_date:
         raise Refused(Code.DATE_RANGE_INVALID, fields={"end_date": "must not be before first_due_date"})
-    if asked.max_charges is not None and end_date is not None:
+    if body.max_charges is not None and end_date is not None:
         fault = "must not be given together with end_date"
         raise Refused(Code.VALIDATION_ERROR, fields={"max_charges": fault})
     schedule_id = new_id()
-    payer_sealed, payer_document_hash = _payer(asked, context, schedule_id)
-    issue_days_before = ISSUE_DAYS_BEFORE_DEFAULT if asked.issue_days_before is None else asked.issue_days_before
+    payer_sealed, payer_document_hash = _sealed_payer(body, context, schedule_id)
+    issue_days_before = ISSUE_DAYS_BEFORE_DEFAULT if body.issue_days_before is None else body.issue_days_before
     terms = schedule_terms(
-        asked,
+        body,
         amount_cents=amount_cents,
         issue_days_before=issue_days_before,
-        company=len(asked.payer.document or "") == PERSON_TYPES[COMPANY],
+        company=len(body.payer.document or "") == PERSON_TYPES[COMPANY],
     )
     new = NewSchedule(
         account_id=call.caller.account_id,
         key=call.key,
         fingerprint=call.fingerprint,
         schedule_id=schedule_id,
-        payment_method=asked.payment_method,
+        payment_method=body.payment_method,
         amount_cents=amount_cents,
         recurrence=Recurrence(
-            frequency=Frequency(asked.frequency),
+            frequency=Frequency(body.frequency),
             first_due_date=first_due_date,
             end_date=None if end_date is None else min(end_date, LAST_DUE),
-            max_charges=asked.max_charges,
+            max_charges=body.max_charges,
         ),
         issue_days_before=issue_days_before,
         terms=terms,
-        external_id=asked.external_id,
-        description=asked.description,
-        send_email=asked.send_email is True,
-        metadata=asked.metadata,
+        external_id=body.external_id,
+        description=body.description,
+        send_email=body.send_email is True,
+        metadata=body.metadata,
         payer_sealed=payer_sealed,
         payer_document_hash=payer_document_hash,
     )
     if (used := await context.keys.find(call.key_name)) is not None:
-        return await replay(context, call, used, partial(_find, context, call))
-    await _allowed(context, call, new)
+        return await replay(context, call, used, partial(_find_schedule, context, call))
+    await _check_allowed(context, call, new)
     async with session(context.pool) as conn:
-        made = await create_schedule(conn, new, now=call.now)
-    if made:
-        return first(await _find(context, call, new.schedule_id), f"{_PATH}/{new.schedule_id}")
+        is_created = await create_schedule(conn, new, now=call.now)
+    if is_created:
+        return first(await _find_schedule(context, call, new.schedule_id), f"{_PATH}/{new.schedule_id}")
     # An equal request was faster. Its row is committed, because our statement waited for it at the primary key.
     used = await context.keys.find(call.key_name)
     if used is None:
         raise Refused(Code.SERVICE_UNAVAILABLE, retry_after_s=1)
-    return await replay(context, call, used, partial(_find, context, call))
+    return await replay(context, call, used, partial(_find_schedule, context, call))
 
 
 async def look_up(context: ApiContext, call: Call) -> Answer:
-    return Answer(encode(await _find(context, call, _id(call))))
+    return Answer(encode(await _find_schedule(context, call, _schedule_id(call))))
 
 
 async def list_schedules(context: ApiContext, call: Call) -> Answer:
@@ -201,13 +201,13 @@ async def list_schedules(context: ApiContext, call: Call) -> Answer:
 
 async def list_charges(context: ApiContext, call: Call) -> Answer:
     """Answers a page of the schedule's charges by number, newest first by default."""
-    asked = OF_SCHEDULE.read(context, call)
-    schedule_id = _id(call)
-    await _find(context, call, schedule_id)
+    request = OF_SCHEDULE.read(context, call)
+    schedule_id = _schedule_id(call)
+    await _find_schedule(context, call, schedule_id)
     await context.charges.expire_overdue(call.caller.owner)
-    filters = NumberFilters(schedule_id=schedule_id, order=asked.filters.order)
-    shown = partial(scheduled_charges, seal=context.seal, app_url=context.settings.app_url, now=context.now())
-    return await asked.page(shown, filters=filters)
+    filters = NumberFilters(schedule_id=schedule_id, order=request.filters.order)
+    read_page = partial(scheduled_charges, seal=context.seal, app_url=context.settings.app_url, now=context.now())
+    return await request.page(read_page, filters=filters)
 
 
 async def pause(context: ApiContext, call: Call) -> Answer:
@@ -224,14 +224,14 @@ async def cancel(context: ApiContext, call: Call) -> Answer:
 
 
 async def _change(context: ApiContext, call: Call, change: str) -> Answer:
-    schedule_id = _id(call)
+    schedule_id = _schedule_id(call)
     async with transaction(context.pool) as conn:
         await change_schedule(conn, schedule_id, call.caller.account_id, change)
-        found = await schedule_by_id(conn, schedule_id, call.caller.account_id)
-    return Answer(encode(found))
+        schedule = await schedule_by_id(conn, schedule_id, call.caller.account_id)
+    return Answer(encode(schedule))
 
 
-async def _allowed(context: ApiContext, call: Call, new: NewSchedule) -> None:
+async def _check_allowed(context: ApiContext, call: Call, new: NewSchedule) -> None:
     """Checks what depends on time or state. Called after the idempotency lookup, so that a replay is answered whatever
     has changed since."""
     if not await approved_now(context, call):
@@ -247,28 +247,30 @@ async def _allowed(context: ApiContext, call: Call, new: NewSchedule) -> None:
     await check_terms(context, call, integrador_code=None)
 
 
-async def _find(context: ApiContext, call: Call, schedule_id: UUID) -> ScheduleProjection:
+async def _find_schedule(context: ApiContext, call: Call, schedule_id: UUID) -> ScheduleProjection:
     async with session(context.pool) as conn:
         return required(await schedule_by_id(conn, schedule_id, call.caller.account_id), Code.SCHEDULE_NOT_FOUND)
 
 
-def _id(call: Call) -> UUID:
+def _schedule_id(call: Call) -> UUID:
     return required(parse_id(call.path("schedule_id")), Code.SCHEDULE_NOT_FOUND)
 
 
-def _payer(asked: CreateSchedule, context: ApiContext, schedule_id: UUID) -> tuple[bytes, str | None]:
+def _sealed_payer(body: CreateSchedule, context: ApiContext, schedule_id: UUID) -> tuple[bytes, str | None]:
     """Returns the payer, sealed in the form that the schedule's charges store, and the fingerprint of the document."""
-    given = asked.payer
-    if asked.payment_method == PIX:
-        if given.document is not None:
-            check_document("payer.document", given.document, context, production=True)
-        pix = PixPayer(given.name, given.document, given.email, given.phone)
-        return seal_payer(pix, given.document, context, schedule_id, what=SCHEDULE_PAYER)
-    said = {name: value for name, value in msgspec.to_builtins(given).items() if value is not None}
-    person_type = _PERSON.get(len(given.document or ""), next(iter(PERSON_TYPES)))
-    payer = shaped({"person_type": person_type} | said, DualPayer, within="payer.")
-    boleto = boleto_payer(pagador_of(payer), context, production=True, names=ENGLISH_NAMES, phone=payer.phone)
-    return seal_payer(boleto, payer.document, context, schedule_id, what=SCHEDULE_PAYER)
+    payer = body.payer
+    if body.payment_method == PIX:
+        if payer.document is not None:
+            check_document("payer.document", payer.document, context, production=True)
+        pix_payer = PixPayer(payer.name, payer.document, payer.email, payer.phone)
+        return seal_payer(pix_payer, payer.document, context, schedule_id, what=SCHEDULE_PAYER)
+    fields = {name: value for name, value in msgspec.to_builtins(payer).items() if value is not None}
+    person_type = _PERSON_TYPES_BY_DIGITS.get(len(payer.document or ""), next(iter(PERSON_TYPES)))
+    dual_payer = shaped({"person_type": person_type} | fields, DualPayer, within="payer.")
+    bank_payer = boleto_payer(
+        pagador_of(dual_payer), context, production=True, names=ENGLISH_NAMES, phone=dual_payer.phone
+    )
+    return seal_payer(bank_payer, dual_payer.document, context, schedule_id, what=SCHEDULE_PAYER)
 
 
 OF_SCHEDULE: PagedList[ListFilters] = PagedList("scheduled charges", SequencePosition, ListFilters)

@@ -23,8 +23,8 @@ from runtime.jobs import BOLETO_HINTS, PIX_HINTS
 from runtime.postgres import DB_UNAVAILABLE, session, transaction
 from runtime.readiness import takes_writes
 
-_CELL_AWAY_S = 30
-_SOON = ((b"retry-after", b"1"),)
+_CELL_RETRY_S = 30
+_RETRY_SOON = ((b"retry-after", b"1"),)
 
 _log = structlog.get_logger()
 
@@ -40,11 +40,11 @@ async def ready(context: NamedDependency[ApiContext], state: State) -> Answer:
     holds for a PostgreSQL that takes no writes (`writes`): reads are answered, and writes get our 503 instead of that
     of a load balancer without targets."""
     if state.draining:
-        return Answer(b'{"status":"draining"}', 503, _SOON)
+        return Answer(b'{"status":"draining"}', 503, _RETRY_SOON)
     database = await context.readiness.database()
     if database not in ("ready", "read_only"):
-        said = b'"postgres":false' if database == "unreachable" else b'"postgres":true,"schema":false'
-        return Answer(b'{"status":"unavailable",%b}' % said, 503, _SOON)
+        causes = b'"postgres":false' if database == "unreachable" else b'"postgres":true,"schema":false'
+        return Answer(b'{"status":"unavailable",%b}' % causes, 503, _RETRY_SOON)
     redis = await takes_writes(context.redis)
     facts = {"postgres": True, **({} if database == "ready" else {"writes": False}), "redis": redis}
     return Answer(msgspec.json.encode({"status": "ok" if all(facts.values()) else "degraded", **facts}))
@@ -57,38 +57,38 @@ async def openapi(state: State) -> Answer:
 
 async def bank_callback(context: NamedDependency[ApiContext], request: Request[Any, Any, Any]) -> Answer:
     """Stores a bank's callback as a hint and answers. Workers then ask the bank: a callback alone never moves money."""
-    given = request.scope["path_params"]["token"].encode("utf-8", "surrogateescape")
-    if not hmac.compare_digest(given, context.settings.bank_callback_token.encode()):
+    token = request.scope["path_params"]["token"].encode("utf-8", "surrogateescape")
+    if not hmac.compare_digest(token, context.settings.bank_callback_token.encode()):
         raise Refused(Code.ROUTE_NOT_FOUND)
     context.spend("callbacks_per_min", request.scope)
     body = await read_body(request)
     bank, read = CALLBACKS[request.scope["path"].rpartition("/bank/")[2].partition("/")[2]]
-    hints, others = read(body), context.other_cells()
+    hints, other_cells = read(body), context.other_cells()
     request_id = request.scope["state"]["exchange"].request_id
-    if not others:
-        await _keep(context, hints, bank, request_id)
+    if not other_cells:
+        await _store_hints(context, hints, bank, request_id)
         return Answer(b"{}")
     async with session(context.pool) as conn:
-        of_cells = by_cell(hints, bank, await find_blocks(conn), others)
-    away = False
-    for number, mine in of_cells.items():
+        hints_by_cell = by_cell(hints, bank, await find_blocks(conn), other_cells)
+    unavailable = False
+    for number, cell_hints in hints_by_cell.items():
         try:
-            found = context if number == HOME else others[number]
-            if found is None:
+            cell_context = context if number == HOME else other_cells[number]
+            if cell_context is None:
                 raise Refused(Code.SERVICE_UNAVAILABLE)
-            await _keep(found, mine, bank, request_id)
+            await _store_hints(cell_context, cell_hints, bank, request_id)
         except (Refused, *DB_UNAVAILABLE):
-            away = True
-    if away:  # the bank resends the whole callback; hints that are already stored are not stored twice
-        raise Refused(Code.SERVICE_UNAVAILABLE, retry_after_s=_CELL_AWAY_S)
+            unavailable = True
+    if unavailable:  # the bank resends the whole callback; hints that are already stored are not stored twice
+        raise Refused(Code.SERVICE_UNAVAILABLE, retry_after_s=_CELL_RETRY_S)
     return Answer(b"{}")
 
 
-async def _keep(context: ApiContext, hints: dict[str, str], bank: str, request_id: str) -> None:
+async def _store_hints(context: ApiContext, hints: dict[str, str], bank: str, request_id: str) -> None:
     async with transaction(context.pool) as conn:
         stored = await store_hints(conn, hints, bank=bank, now=context.now(), request_id=request_id)
     _log.info("bank_callback", bank=bank, hints=len(hints), new=stored, request_id=request_id)
-    for lane in {BOLETO_HINTS if about.startswith(BOLETO_HINT) else PIX_HINTS for about in hints}:
+    for lane in {BOLETO_HINTS if subject.startswith(BOLETO_HINT) else PIX_HINTS for subject in hints}:
         context.jobs.wake(lane)
 
 

@@ -26,10 +26,10 @@ from runtime.postgres import DB_UNAVAILABLE, session
 
 LIFETIME_S = 3600
 FIELD_MAX = 2000
-_FORM = b"application/x-www-form-urlencoded"
-_SCOPE = "|".join(ALL_SCOPES)
+_FORM_TYPE = b"application/x-www-form-urlencoded"
+_SCOPE_REGEX = "|".join(ALL_SCOPES)
 _Secret = Annotated[str, Meta(min_length=1, max_length=FIELD_MAX, pattern=r"^[^\x00]*\Z")]
-_NOT_STORED = ((b"pragma", b"no-cache"),)
+_NO_CACHE = ((b"pragma", b"no-cache"),)
 
 
 class Credential(Struct, frozen=True):
@@ -69,7 +69,7 @@ class TokenRequest(Struct, kw_only=True, omit_defaults=True):
         Annotated[
             str,
             Meta(
-                pattern=rf"^(({_SCOPE})( ({_SCOPE}))*)?\Z",
+                pattern=rf"^(({_SCOPE_REGEX})( ({_SCOPE_REGEX}))*)?\Z",
                 max_length=FIELD_MAX,
                 description="A subset of the credential's scopes; all of them unless given.",
             ),
@@ -94,58 +94,58 @@ issue_token = sql.maybe("credential.issue_token", str)
 async def issue(context: NamedDependency[ApiContext], request: Request[Any, Any, Any]) -> Answer:
     """Answers 200 with a token, or an RFC 6749 error: 400, or 401 with `WWW-Authenticate` for a wrong client."""
     try:
-        token = await _issue(context, request)
+        token = await _issue_token(context, request)
     except _Declined as declined:
-        headers = list(_NOT_STORED)
+        headers = list(_NO_CACHE)
         if declined.status == 401:
             headers.append((b"www-authenticate", b'Basic realm="quita"'))
         return Answer(encode(TokenError(declined.error, declined.description)), declined.status, headers)
-    except Refused as limited:
-        return _too_soon(limited)
+    except Refused as refused:
+        return _too_many_requests(refused)
     except DB_UNAVAILABLE:
-        headers = [*_NOT_STORED, (b"retry-after", b"1")]
+        headers = [*_NO_CACHE, (b"retry-after", b"1")]
         return Answer(encode(TokenError("temporarily_unavailable", "Try again.")), 503, headers)
-    return Answer(encode(token), 200, _NOT_STORED)
+    return Answer(encode(token), 200, _NO_CACHE)
 
 
-def _too_soon(limited: Refused) -> Answer:
+def _too_many_requests(refused: Refused) -> Answer:
     """429 for too many requests. RFC 6749 has no code for it; `temporarily_unavailable` tells the client to retry."""
-    headers = [*_NOT_STORED, (b"retry-after", b"%d" % (limited.retry_after_s or 1))]
+    headers = [*_NO_CACHE, (b"retry-after", b"%d" % (refused.retry_after_s or 1))]
     return Answer(
         encode(TokenError("temporarily_unavailable", "Too many requests: a token lasts an hour.")), 429, headers
     )
 
 
-async def _issue(context: ApiContext, request: Request[Any, Any, Any]) -> Token:
+async def _issue_token(context: ApiContext, request: Request[Any, Any, Any]) -> Token:
     context.spend("tokens_per_min", request.scope)
-    given = await _read(request)
+    fields = await _read_fields(request)
     # The grant type is checked before the client, so that an empty form is not answered as a wrong client.
-    grant_type = given.get("grant_type")
+    grant_type = fields.get("grant_type")
     if not grant_type:
         raise _Declined(400, "invalid_request", "grant_type is missing: it is client_credentials.")
     if grant_type != "client_credentials":
         raise _Declined(400, "unsupported_grant_type", "Only client_credentials is supported.")
-    client_id, client_secret, basic = _client(request, given)
+    client_id, client_secret, basic = _client_credentials(request, fields)
     now = context.now()
     async with session(context.pool) as conn:
         credential = await find_credential(conn, client_id=client_id)
         # An unknown client costs the same comparison as a wrong secret.
         presented = sha256(client_secret.encode()).digest()
-        right = hmac.compare_digest(presented, credential.secret_hash if credential else bytes(32))
+        matches = hmac.compare_digest(presented, credential.secret_hash if credential else bytes(32))
         if (
             credential
             and credential.previous_secret_hash
             and credential.previous_until
             and credential.previous_until > now
         ):
-            right |= hmac.compare_digest(presented, credential.previous_secret_hash)
+            matches |= hmac.compare_digest(presented, credential.previous_secret_hash)
         declined = _Declined(401, "invalid_client", "Unknown client or wrong secret.", basic=basic)
-        if credential is None or not right or credential.revoked_at is not None:
+        if credential is None or not matches or credential.revoked_at is not None:
             raise declined
         # Only after the secret is verified: a client_id is not secret, and requests by somebody who knows it must not
         # use up its owner's rate.
         context.rates.spend("client_tokens_per_min", client_id, now_s=time.monotonic())
-        scopes = _scopes(given.get("scope"), credential.scopes)
+        scopes = _granted_scopes(fields.get("scope"), credential.scopes)
         access_token = urlsafe_b64encode(marked(secrets.token_bytes(32))).decode().rstrip("=")
         issued = await issue_token(
             conn,
@@ -161,7 +161,7 @@ async def _issue(context: ApiContext, request: Request[Any, Any, Any]) -> Token:
     return Token(access_token, "Bearer", LIFETIME_S, " ".join(scopes))
 
 
-async def _read(request: Request[Any, Any, Any]) -> dict[str, str]:
+async def _read_fields(request: Request[Any, Any, Any]) -> dict[str, str]:
     """The request's non-empty fields; a repeated or non-text field is invalid_request (RFC 6749 section 3.2)."""
     kinds = [value for name, value in request.scope["headers"] if name == b"content-type"]
     kind = kinds[0].split(b";", 1)[0].strip().lower() if len(kinds) == 1 else b""
@@ -171,7 +171,7 @@ async def _read(request: Request[Any, Any, Any]) -> dict[str, str]:
             given = {}  # of any Content-Type: the error then names the missing field
         elif kind == b"application/json":
             given = read_object(raw)
-        elif kind == _FORM:
+        elif kind == _FORM_TYPE:
             pairs = parse_qsl(raw.decode("utf-8"), keep_blank_values=True, errors="strict", max_num_fields=50)
             given = dict(pairs)
             if len(given) != len(pairs):
@@ -193,13 +193,13 @@ async def _read(request: Request[Any, Any, Any]) -> dict[str, str]:
     return fields
 
 
-def _client(request: Request[Any, Any, Any], given: dict[str, str]) -> tuple[str, str, bool]:
+def _client_credentials(request: Request[Any, Any, Any], fields: dict[str, str]) -> tuple[str, str, bool]:
     """Client id and secret, and whether they came in HTTP Basic. Using both ways at once is refused (section 2.3)."""
     headers = [value for name, value in request.scope["headers"] if name == b"authorization"]
     if headers:
         if len(headers) > 1 or headers[0][:6].lower() != b"basic ":
             raise _Declined(401, "invalid_client", "The Authorization header must be Basic.", basic=True)
-        if "client_secret" in given:
+        if "client_secret" in fields:
             raise _Declined(400, "invalid_request", "Use one way of client authentication.")
         try:
             text = b64decode(headers[0][6:].strip(), validate=True).decode("utf-8")
@@ -209,24 +209,24 @@ def _client(request: Request[Any, Any, Any], given: dict[str, str]) -> tuple[str
             raise _Declined(401, "invalid_client", "The Authorization header cannot be read.", basic=True) from None
         if not colon or "\0" in client_id:
             raise _Declined(401, "invalid_client", "The Authorization header cannot be read.", basic=True)
-        if given.get("client_id", client_id) != client_id:
+        if fields.get("client_id", client_id) != client_id:
             raise _Declined(400, "invalid_request", "Two clients are named.")
         return client_id, secret, True
-    if "client_id" not in given or "client_secret" not in given:
+    if "client_id" not in fields or "client_secret" not in fields:
         raise _Declined(401, "invalid_client", "Client authentication is missing.")
-    return given["client_id"], given["client_secret"], False
+    return fields["client_id"], fields["client_secret"], False
 
 
-def _scopes(asked: str | None, held: list[str]) -> list[str]:
+def _granted_scopes(requested: str | None, held: list[str]) -> list[str]:
     """The scopes asked for, a subset of the credential's, in the credential's order; all of them when none is named."""
-    if asked is None:
+    if requested is None:
         return held
-    wanted = asked.split(" ") if asked.strip() else []
-    if not wanted or any(scope not in held for scope in wanted):
+    names = requested.split(" ") if requested.strip() else []
+    if not names or any(scope not in held for scope in names):
         raise _Declined(
             400, "invalid_scope", "The credential does not hold all of these scopes; one blank stands between two."
         )
-    return [scope for scope in held if scope in wanted]
+    return [scope for scope in held if scope in names]
 
 
 ROUTES = (OpenRoute("POST", "/v1/oauth/token", "issueToken", issue),)

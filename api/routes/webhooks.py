@@ -44,7 +44,7 @@ async def list_deliveries(context: ApiContext, call: Call) -> Answer:
 
 
 async def read_delivery(context: ApiContext, call: Call) -> Answer:
-    return Answer(encode(await _delivery(context, call, _delivery_id(call))))
+    return Answer(encode(await _find_delivery(context, call, _delivery_id(call))))
 
 
 async def redeliver_one(context: ApiContext, call: Call) -> Answer:
@@ -52,13 +52,13 @@ async def redeliver_one(context: ApiContext, call: Call) -> Answer:
     async with transaction(context.pool) as conn:
         await redeliver(conn, call.caller.owner, delivery_id, now=call.at)
     context.jobs.wake(WEBHOOKS)
-    return Answer(encode(await _delivery(context, call, delivery_id)), 202)
+    return Answer(encode(await _find_delivery(context, call, delivery_id)), 202)
 
 
 async def redeliver_events(context: ApiContext, call: Call) -> Answer:
-    asked = shaped(call.body, EventRange)
+    body = shaped(call.body, EventRange)
     async with transaction(context.pool) as conn:
-        count = await redeliver_range(conn, call.caller.owner, asked.from_sequence, asked.to_sequence, now=call.at)
+        count = await redeliver_range(conn, call.caller.owner, body.from_sequence, body.to_sequence, now=call.at)
     context.jobs.wake(WEBHOOKS)
     return Answer(encode(RangeRedelivered(count)), 202)
 
@@ -67,13 +67,13 @@ def _delivery_id(call: Call) -> UUID:
     return required(parse_id(call.path("delivery_id")), Code.DELIVERY_NOT_FOUND)
 
 
-async def _delivery(context: ApiContext, call: Call, delivery_id: UUID) -> Delivery:
+async def _find_delivery(context: ApiContext, call: Call, delivery_id: UUID) -> Delivery:
     async with session(context.pool) as conn:
         return required(await delivery(conn, call.caller.owner, delivery_id), Code.DELIVERY_NOT_FOUND)
 
 
 DELIVERIES = PagedList("webhook-deliveries", SequencePosition, DeliveryFilters, {"created": "The event was recorded"})
-_READ = ("payments:read", "charges:read")
+_READ_SCOPES = ("payments:read", "charges:read")
 
 ROUTES = routes_of(
     "Webhooks",
@@ -83,7 +83,7 @@ ROUTES = routes_of(
         name="listWebhookDeliveries",
         summary="List webhook deliveries and their attempts, newest event first",
         handle=list_deliveries,
-        scopes=_READ,
+        scopes=_READ_SCOPES,
         query=DELIVERIES.parameters,
         answers={200: DeliveryPage},
         errors=DELIVERIES.errors,
@@ -94,7 +94,7 @@ ROUTES = routes_of(
         name="getWebhookDelivery",
         summary="Look a webhook delivery up",
         handle=read_delivery,
-        scopes=_READ,
+        scopes=_READ_SCOPES,
         answers={200: Delivery},
         errors=(Code.DELIVERY_NOT_FOUND,),
     ),

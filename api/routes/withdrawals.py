@@ -49,10 +49,10 @@ WithdrawalPage = page_of(WithdrawalProjection, "WithdrawalPage")
 async def create(context: ApiContext, call: Call) -> Answer:
     """Answers 201 with the pending withdrawal; 200 when the key made it before. A worker sends it to the bank
     afterwards."""
-    asked = shaped(call.body, CreateWithdrawal)
+    body = shaped(call.body, CreateWithdrawal)
 
     async def find(withdrawal_id: UUID) -> WithdrawalProjection:
-        return project_withdrawal(await _find(context, call, withdrawal_id))
+        return project_withdrawal(await _find_withdrawal(context, call, withdrawal_id))
 
     if (used := await context.keys.find(call.key_name)) is not None:
         return await replay(context, call, used, find)
@@ -61,9 +61,9 @@ async def create(context: ApiContext, call: Call) -> Answer:
         key=call.key,
         fingerprint=call.fingerprint,
         withdrawal_id=new_id(),
-        amount_cents=pix_cents(asked.amount),
-        description=asked.description,
-        external_id=asked.external_id,
+        amount_cents=pix_cents(body.amount),
+        description=body.description,
+        external_id=body.external_id,
         actor=call.caller.client_id,
         request_id=call.request_id,
     )
@@ -72,7 +72,7 @@ async def create(context: ApiContext, call: Call) -> Answer:
 
 
 async def look_up(context: ApiContext, call: Call) -> Answer:
-    return Answer(encode(project_withdrawal(await _find(context, call, _id(call)))))
+    return Answer(encode(project_withdrawal(await _find_withdrawal(context, call, _withdrawal_id(call)))))
 
 
 async def list_withdrawals(context: ApiContext, call: Call) -> Answer:
@@ -81,7 +81,7 @@ async def list_withdrawals(context: ApiContext, call: Call) -> Answer:
 
 async def cancel(context: ApiContext, call: Call) -> Answer:
     """Cancels a pending withdrawal. When this answers, the money is back in the wallet."""
-    withdrawal_id = _id(call)
+    withdrawal_id = _withdrawal_id(call)
     async with transaction(context.pool) as conn:
         doc = await cancel_withdrawal(
             conn,
@@ -94,7 +94,7 @@ async def cancel(context: ApiContext, call: Call) -> Answer:
     return Answer(encode(project_withdrawal(doc)))
 
 
-async def _find(context: ApiContext, call: Call, withdrawal_id: UUID) -> WithdrawalDoc:
+async def _find_withdrawal(context: ApiContext, call: Call, withdrawal_id: UUID) -> WithdrawalDoc:
     async with session(context.pool) as conn:
         return required(await withdrawal_doc(conn, withdrawal_id, call.caller.account_id), Code.WITHDRAWAL_NOT_FOUND)
 
@@ -103,7 +103,7 @@ def _location(doc: WithdrawalDoc) -> str:
     return f"{_PATH}/{doc.withdrawal_id}"
 
 
-def _id(call: Call) -> UUID:
+def _withdrawal_id(call: Call) -> UUID:
     return required(parse_id(call.path("withdrawal_id")), Code.WITHDRAWAL_NOT_FOUND)
 
 

@@ -13,13 +13,15 @@ from cli.run.child import CannotRun
 
 def add_commands(commands: Commands) -> None:
     verbs = family(commands, "account", "take an account from one installation to another, as a file")
-    one = verbs.add_parser("export", help="write an account that is blocked, and all of it, into a new file")
-    one.add_argument("account_id", type=UUID)
-    one.add_argument("file", type=Path)
-    one.set_defaults(run=export)
-    one = verbs.add_parser("import", help="take an account from a file: all of it, compared with the file, or nothing")
-    one.add_argument("file", type=Path)
-    one.set_defaults(run=import_)
+    parser = verbs.add_parser("export", help="write an account that is blocked, and all of it, into a new file")
+    parser.add_argument("account_id", type=UUID)
+    parser.add_argument("file", type=Path)
+    parser.set_defaults(run=export)
+    parser = verbs.add_parser(
+        "import", help="take an account from a file: all of it, compared with the file, or nothing"
+    )
+    parser.add_argument("file", type=Path)
+    parser.set_defaults(run=import_)
 
 
 def export(args: argparse.Namespace) -> int:

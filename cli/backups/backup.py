@@ -19,8 +19,8 @@ if TYPE_CHECKING:
     from runtime.backups.settings import BackupSettings
     from runtime.backups.tools import Meanwhile
 
-_LOOK_S: Final = 60.0
-_END_S_MAX: Final = 20.0
+_CHECK_EVERY_S: Final = 60.0
+_STOP_S_MAX: Final = 20.0
 _AGAIN_S: Final = 5.0
 
 
@@ -48,9 +48,9 @@ def take(args: argparse.Namespace) -> int:
     from runtime.backups.tools import copy
 
     settings = _settings()
-    made = store.take(settings, now=_now, tell=tell)
+    base = store.take(settings, now=_now, tell=tell)
     copy(settings)
-    return answer(args, made)
+    return answer(args, base)
 
 
 def show(args: argparse.Namespace) -> int:
@@ -63,8 +63,8 @@ def show(args: argparse.Namespace) -> int:
         answer(args, {"base_backups": bases, "unreadable": unreadable, "log": log, "late": late})
     else:
         for base in bases:
-            print(f"{base.name}  ended {_shown(base.ended_at)}  {base.bytes} bytes  from {base.first_segment}")
-        newest = "" if log.newest_at is None else f", the newest {log.newest} of {_shown(log.newest_at)}"
+            print(f"{base.name}  ended {_instant_text(base.ended_at)}  {base.bytes} bytes  from {base.first_segment}")
+        newest = "" if log.newest_at is None else f", the newest {log.newest} of {_instant_text(log.newest_at)}"
         print(f"log: {log.segments} segments{newest}")
         for line in (*unreadable, *filter(None, [late])):
             print(line)
@@ -78,10 +78,10 @@ def verify(args: argparse.Namespace) -> int:
     bases = store.base_backups(settings)
     if not bases and not store.unreadable(settings):
         raise CannotRun("there is no base backup")
-    looked_at = bases if args.all else bases[-1:]
-    faults = store.verify(settings, looked_at, tell=tell)
+    chosen = bases if args.all else bases[-1:]
+    faults = store.verify(settings, chosen, tell=tell)
     if args.json:
-        answer(args, {"verified": [base.name for base in looked_at], "faults": faults})
+        answer(args, {"verified": [base.name for base in chosen], "faults": faults})
     else:
         print("\n".join(faults) or "clean")
     return 1 if faults else 0
@@ -91,9 +91,9 @@ def restore(args: argparse.Namespace) -> int:
     from runtime.backups.restore import restore as lay_out
 
     to = None if args.to == "latest" else _instant(args.to)
-    done = lay_out(_settings(), to=to, into=args.into.absolute(), wal=args.wal, tell=tell)
+    restored = lay_out(_settings(), to=to, into=args.into.absolute(), wal=args.wal, tell=tell)
     tell("start PostgreSQL on it: it recovers by itself. Then `quita migrate`, and docs/operations/backups.md goes on")
-    return answer(args, msgspec.structs.asdict(done))
+    return answer(args, msgspec.structs.asdict(restored))
 
 
 def run(_: argparse.Namespace) -> int:
@@ -103,25 +103,25 @@ def run(_: argparse.Namespace) -> int:
     # Both signals interrupt any wait: a base backup takes hours, or for ever when the server hangs.
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, signal.default_int_handler)
-    receiving = _Receiving(settings)
+    receiver = _LogReceiver(settings)
 
     def keep_receiving() -> None:
         # Called during a base backup, a verification or a copy; a failure here must not end these.
         try:
-            receiving.keep()
+            receiver.keep()
         except (BackupFailed, OSError) as error:
             tell(str(error))
 
-    look_at = 0.0
+    next_check = 0.0
     try:
         while True:
             try:
-                receiving.keep()
-                if time.monotonic() >= look_at:
+                receiver.keep()
+                if time.monotonic() >= next_check:
                     try:
-                        _look(settings, keep_receiving)
+                        _take_if_due(settings, keep_receiving)
                     finally:
-                        look_at = time.monotonic() + _LOOK_S
+                        next_check = time.monotonic() + _CHECK_EVERY_S
             except (BackupFailed, OSError) as error:
                 tell(str(error))  # tried again; monitoring sees it in the exit code of `quita backup list`
             time.sleep(_AGAIN_S)
@@ -130,40 +130,40 @@ def run(_: argparse.Namespace) -> int:
     finally:
         for number in (signal.SIGTERM, signal.SIGINT):
             signal.signal(number, signal.SIG_IGN)
-        receiving.end()
+        receiver.end()
 
 
-class _Receiving:
+class _LogReceiver:
     """A running pg_receivewal. BackupFailed when it cannot be started."""
 
     def __init__(self, settings: "BackupSettings") -> None:
         self._settings = settings
-        self._process = _receive(settings)
+        self._process = _start_receiver(settings)
 
     def keep(self) -> None:
         """Restarts pg_receivewal if it has ended: the log written meanwhile would exist on the server alone."""
         if self._process.poll() is not None:
             tell(f"pg_receivewal ended with {self._process.returncode}; starting it again")
-            self._process = _receive(self._settings)
+            self._process = _start_receiver(self._settings)
 
     def end(self) -> None:
         self._process.send_signal(signal.SIGINT)
         try:
-            self._process.wait(_END_S_MAX)
+            self._process.wait(_STOP_S_MAX)
         except subprocess.TimeoutExpired:
             self._process.kill()
             self._process.wait()
 
 
-def _receive(settings: "BackupSettings") -> "subprocess.Popen[bytes]":
+def _start_receiver(settings: "BackupSettings") -> "subprocess.Popen[bytes]":
     """Starts pg_receivewal. Its replication slot makes the server keep all log that was not received yet, however long
     the receiver is away."""
     from runtime.backups.store import wal_folder
     from runtime.backups.tools import BackupFailed, start
 
     wal_folder(settings).mkdir(mode=0o700, parents=True, exist_ok=True)
-    made = start(settings, "pg_receivewal", "--slot=quita_backup", "--create-slot", "--if-not-exists")
-    if made.wait() != 0:
+    slot_maker = start(settings, "pg_receivewal", "--slot=quita_backup", "--create-slot", "--if-not-exists")
+    if slot_maker.wait() != 0:
         raise BackupFailed("the slot quita_backup cannot be made: see above")
     # Without --no-loop it would retry for ever when the server is a promoted standby, which does not have the slot.
     return start(
@@ -171,7 +171,7 @@ def _receive(settings: "BackupSettings") -> "subprocess.Popen[bytes]":
     )
 
 
-def _look(settings: "BackupSettings", meanwhile: "Meanwhile") -> None:
+def _take_if_due(settings: "BackupSettings", meanwhile: "Meanwhile") -> None:
     from runtime.backups import store
     from runtime.backups.tools import copy
 
@@ -179,8 +179,8 @@ def _look(settings: "BackupSettings", meanwhile: "Meanwhile") -> None:
     # Also when the log begins only after the newest base backup: that one can be restored to its own end alone.
     late = not bases or bases[-1].began_at <= _now() - timedelta(hours=settings.every_h)
     if late or not store.goes_on(settings):
-        made = store.take(settings, now=_now, tell=tell, meanwhile=meanwhile)
-        for fault in store.verify(settings, [made], tell=tell, meanwhile=meanwhile):
+        base = store.take(settings, now=_now, tell=tell, meanwhile=meanwhile)
+        for fault in store.verify(settings, [base], tell=tell, meanwhile=meanwhile):
             tell(f"FAULT {fault}")
     copy(settings, meanwhile=meanwhile)
 
@@ -196,15 +196,15 @@ def _settings() -> "BackupSettings":
 
 def _instant(text: str) -> datetime:
     try:
-        found = datetime.fromisoformat(text)
+        instant = datetime.fromisoformat(text)
     except ValueError:
-        found = None
-    if found is None or found.tzinfo is None:
+        instant = None
+    if instant is None or instant.tzinfo is None:
         raise CannotRun("--to takes an instant with its offset, such as 2026-01-31T12:00:00Z, or `latest`")
-    return found
+    return instant
 
 
-def _shown(at: datetime) -> str:
+def _instant_text(at: datetime) -> str:
     return f"{at:%Y-%m-%d %H:%M:%S} UTC"
 
 

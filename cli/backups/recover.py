@@ -21,15 +21,17 @@ if TYPE_CHECKING:
 _NOT_BEGUN: Final = "it was not begun (`quita recover begin`), or was released before"
 _MARGIN: Final = timedelta(hours=1)
 """Comparison starts this long before the restored instant: clocks differ, and a bank may list money late."""
-_REACH_MAX: Final = timedelta(days=90)
-_NUMBERS: Final = 100_000
+_SINCE_AGE_MAX: Final = timedelta(days=90)
+_NUMBERS_DEFAULT: Final = 100_000
 
 
 def add_commands(commands: Commands) -> None:
     verbs = family(commands, "recover", "after a restore to an earlier instant: hold payouts, raise numbers of boletos")
     verbs.add_parser("status", help="exit 1 while payouts are held").set_defaults(run=status)
     begin_ = verbs.add_parser("begin", help="as the owner, before the API starts: raise numbers, and hold on")
-    begin_.add_argument("--numbers", type=int, default=_NUMBERS, help="more than were taken since (default 100000)")
+    begin_.add_argument(
+        "--numbers", type=int, default=_NUMBERS_DEFAULT, help="more than were taken since (default 100000)"
+    )
     begin_.add_argument("--restored-to", metavar="INSTANT", help="of a server that does not name it itself")
     begin_.set_defaults(run=begin)
     compare_ = verbs.add_parser(
@@ -54,7 +56,7 @@ def status(args: argparse.Namespace) -> int:
 def begin(args: argparse.Namespace) -> int:
     from commands.money.recovery import NUMBERS_MAX, begin_recovery
 
-    restored_to = args.restored_to or _named(_state())
+    restored_to = args.restored_to or _restored_instant(_state())
     if args.restored_to and _instant(args.restored_to, "--restored-to") > datetime.now(UTC):
         raise CannotRun("--restored-to must not be in the future")
     if not 1 <= args.numbers <= NUMBERS_MAX:
@@ -75,26 +77,26 @@ def compare(args: argparse.Namespace) -> int:
 
     log.setup("recover")  # bookings are logged as in a worker, apart from the answer
     state = _state()
-    restored_to = _named(state)
+    restored_to = _restored_instant(state)
     if state.began_at is None or state.released_at is not None:
         raise CannotRun(_NOT_BEGUN)
     since = _since(args.since, restored_to)
     try:
-        found = asyncio.run(_compared(since))
-    except BankSilent as silent:
-        raise CannotRun(f"a bank does not answer ({silent.args[0]}): run it again, nothing is done twice") from None
+        comparison = asyncio.run(_compare_statements(since))
+    except BankSilent as error:
+        raise CannotRun(f"a bank does not answer ({error.args[0]}): run it again, nothing is done twice") from None
     except TooManyDifferences:
         raise CannotRun("more than 10000 differences: is this the right database, bank and instant?") from None
     if args.file:
-        args.file.write_bytes(msgspec.json.format(msgspec.json.encode(found)) + b"\n")
+        args.file.write_bytes(msgspec.json.format(msgspec.json.encode(comparison)) + b"\n")
 
     async def note(conn: Any) -> None:
         await note_comparison(
             conn,
             restored_to,
             since=since,
-            booked=found.booked,
-            differences=len(found.differences),
+            booked=comparison.booked,
+            differences=len(comparison.differences),
             by=operator(),
             now=datetime.now(UTC),
         )
@@ -103,14 +105,14 @@ def compare(args: argparse.Namespace) -> int:
         in_transaction(note, url="database_owner_url")
     except NotBegun:
         raise CannotRun(_NOT_BEGUN) from None
-    answer(args, found)
-    return 1 if found.differences else 0
+    answer(args, comparison)
+    return 1 if comparison.differences else 0
 
 
 def release(args: argparse.Namespace) -> int:
     from commands.money.recovery import DifferencesLeft, NotBegun, NotCompared, release_payouts
 
-    restored_to = _named(_state())
+    restored_to = _restored_instant(_state())
 
     async def change(conn: Any) -> None:
         by = f"{operator()}, compared by {args.compared_by}"
@@ -124,15 +126,15 @@ def release(args: argparse.Namespace) -> int:
         ) from None
     except NotCompared:
         raise CannotRun("compare with the banks first: `quita recover compare`") from None
-    except DifferencesLeft as left:
+    except DifferencesLeft as error:
         raise CannotRun(
-            f"the latest comparison left {left.args[0]} differences: settle them, and say so with --differences"
-            f" {left.args[0]}"
+            f"the latest comparison left {error.args[0]} differences: settle them, and say so with --differences"
+            f" {error.args[0]}"
         ) from None
     return answer(args, {"restored_to": restored_to, "released": True})
 
 
-async def _compared(since: datetime) -> "Comparison":
+async def _compare_statements(since: datetime) -> "Comparison":
     from workers.context import open_context
     from workers.incoming.statement import compare_statement
 
@@ -141,7 +143,7 @@ async def _compared(since: datetime) -> "Comparison":
         async with open_context(settings, _NoWakes(), asyncio.Event()) as context:
             # Banks are asked by whole seconds: round up, so that the current second is included.
             until = context.now().replace(microsecond=0) + timedelta(seconds=1)
-            return await compare_statement(context, since=since, until=until, progress=_tell)
+            return await compare_statement(context, since=since, until=until, progress=_tell_progress)
 
 
 class _NoWakes:
@@ -151,16 +153,16 @@ class _NoWakes:
         pass
 
 
-def _tell(bank: str, of: str) -> None:
-    print(f"bank {bank}: comparing {of}", file=sys.stderr)
+def _tell_progress(bank: str, subject: str) -> None:
+    print(f"bank {bank}: comparing {subject}", file=sys.stderr)
 
 
-def _since(given: str | None, restored_to: str) -> datetime:
+def _since(option: str | None, restored_to: str) -> datetime:
     """The instant to compare from: the one given with --since, else _MARGIN before the restored instant."""
-    at, now = _instant(given or restored_to, "--since"), datetime.now(UTC)
-    if not now - _REACH_MAX <= at <= now:
-        raise CannotRun(f"--since must be an instant of the last {_REACH_MAX.days} days")
-    return (at if given else at - _MARGIN).replace(microsecond=0)
+    at, now = _instant(option or restored_to, "--since"), datetime.now(UTC)
+    if not now - _SINCE_AGE_MAX <= at <= now:
+        raise CannotRun(f"--since must be an instant of the last {_SINCE_AGE_MAX.days} days")
+    return (at if option else at - _MARGIN).replace(microsecond=0)
 
 
 def _instant(text: str, option: str) -> datetime:
@@ -182,7 +184,7 @@ def _state() -> "RecoveryState":
     return asyncio.run(find())
 
 
-def _named(state: "RecoveryState") -> str:
+def _restored_instant(state: "RecoveryState") -> str:
     if state.restored_to is None:
         raise CannotRun("this server does not say that it was restored: name the instant with --restored-to")
     return state.restored_to

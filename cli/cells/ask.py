@@ -57,10 +57,10 @@ async def cells_of(account_id: UUID | None = None) -> list[CellAddress]:
     is unavailable."""
     from runtime.cells.directory import HOME_NAME, find_numbers, read_cells
 
-    found = running.find()
+    system = running.find()
     async with connected() as conn:
         others = await read_cells(conn, await sealing(conn)) if await find_numbers(conn) else []
-    cells = [CellAddress(HOME, HOME_NAME, found.need("database_url"), found.need("database_report_url"))]
+    cells = [CellAddress(HOME, HOME_NAME, system.need("database_url"), system.need("database_report_url"))]
     cells += [
         CellAddress(each.number, each.name, each.addresses.database_url, each.addresses.report_url) for each in others
     ]
@@ -85,9 +85,9 @@ async def ask_each(
 
     from runtime.postgres import DB_UNAVAILABLE, connect
 
-    unreached = (*DB_UNAVAILABLE, asyncpg.InvalidAuthorizationSpecificationError)
+    unavailable_errors = (*DB_UNAVAILABLE, asyncpg.InvalidAuthorizationSpecificationError)
 
-    async def one(cell: CellAddress) -> T | Exception:
+    async def ask_cell(cell: CellAddress) -> T | Exception:
         with in_cell(cell.number):
             try:
                 async with asyncio.timeout(answer_s):
@@ -104,8 +104,8 @@ async def ask_each(
 
     answers: list[CellAnswer[T]] = []
     away: dict[str, str] = {}
-    for cell, answer in zip(cells, await asyncio.gather(*map(one, cells)), strict=True):
-        if isinstance(answer, unreached):
+    for cell, answer in zip(cells, await asyncio.gather(*map(ask_cell, cells)), strict=True):
+        if isinstance(answer, unavailable_errors):
             away[cell.name] = type(answer).__name__
         elif isinstance(answer, asyncpg.PostgresError):
             raise CannotRun(f"cell {cell.name}: {' '.join(str(answer).split())}")

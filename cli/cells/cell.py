@@ -8,29 +8,29 @@ from typing import Any
 from cli import running
 from cli.answer import Commands, answer, connected, family, reaching_postgres, sealing, tell
 
-_REACH_S = 3.0
+_REACH_S_MAX = 3.0
 
 
 def add_commands(commands: Commands) -> None:
     verbs = family(commands, "cell", "databases side by side, each with some of the accounts")
     verbs.add_parser("list", help="every cell, and whether it answers; exit 1 when one does not").set_defaults(run=show)
 
-    one = verbs.add_parser("add", help="make the tables of a new cell, and serve it from then on")
-    one.add_argument("name", metavar="NAME")
-    one.add_argument("dsn", metavar="DSN", help="of its database, as the role that is to own its tables")
-    one.add_argument("--schema", default="public", help="in that database (public)")
-    one.set_defaults(run=add)
+    parser = verbs.add_parser("add", help="make the tables of a new cell, and serve it from then on")
+    parser.add_argument("name", metavar="NAME")
+    parser.add_argument("dsn", metavar="DSN", help="of its database, as the role that is to own its tables")
+    parser.add_argument("--schema", default="public", help="in that database (public)")
+    parser.set_defaults(run=add)
 
-    one = verbs.add_parser("standby", help="have its lists, sums and pages read there; without DSN at its primary")
-    one.add_argument("name", metavar="NAME")
-    one.add_argument("dsn", metavar="DSN", nargs="?", help="of the standby")
-    one.set_defaults(run=standby)
+    parser = verbs.add_parser("standby", help="have its lists, sums and pages read there; without DSN at its primary")
+    parser.add_argument("name", metavar="NAME")
+    parser.add_argument("dsn", metavar="DSN", nargs="?", help="of the standby")
+    parser.set_defaults(run=standby)
 
-    one = verbs.add_parser("move", help="to another server, while it is in use")
-    one.add_argument("name", metavar="NAME")
-    one.add_argument("dsn", metavar="DSN", help="of the database there, as the role that is to own its tables")
-    one.add_argument("--from-dsn", metavar="DSN", help="as the owner of its tables, where that is not home's owner")
-    one.set_defaults(run=move)
+    parser = verbs.add_parser("move", help="to another server, while it is in use")
+    parser.add_argument("name", metavar="NAME")
+    parser.add_argument("dsn", metavar="DSN", help="of the database there, as the role that is to own its tables")
+    parser.add_argument("--from-dsn", metavar="DSN", help="as the owner of its tables, where that is not home's owner")
+    parser.set_defaults(run=move)
 
 
 def show(args: argparse.Namespace) -> int:
@@ -38,7 +38,7 @@ def show(args: argparse.Namespace) -> int:
     from runtime.cells.addresses import shown
     from runtime.cells.directory import HOME_NAME, read_cells
 
-    async def found() -> list[dict[str, Any]]:
+    async def list_cells() -> list[dict[str, Any]]:
         async with connected() as conn:
             cells = await read_cells(conn, await sealing(conn))
         rows = [(0, HOME_NAME, running.find().need("database_url"), "serving")]
@@ -46,7 +46,7 @@ def show(args: argparse.Namespace) -> int:
             (each.number, each.name, each.addresses.database_url, "moving" if each.next else "serving")
             for each in cells
         ]
-        counts = await asyncio.gather(*(_accounts(url) for _, _, url, _ in rows))
+        counts = await asyncio.gather(*(_count_accounts(url) for _, _, url, _ in rows))
         return [
             {
                 "number": number,
@@ -58,17 +58,17 @@ def show(args: argparse.Namespace) -> int:
             for (number, name, url, state), count in zip(rows, counts, strict=True)
         ]
 
-    listed = asyncio.run(found())
+    records = asyncio.run(list_cells())
     if args.json:
-        answer(args, listed)
+        answer(args, records)
     else:
-        for each in listed:
+        for each in records:
             accounts = "" if each["accounts"] is None else f"{each['accounts']} accounts"
             print(f"{each['number']:>4}  {each['name']:<16} {each['state']:<8} {accounts:<16} {each['database']}")
-    return 1 if any(each["state"] == "away" for each in listed) else 0
+    return 1 if any(each["state"] == "away" for each in records) else 0
 
 
-async def _accounts(url: str) -> int | None:
+async def _count_accounts(url: str) -> int | None:
     """The number of accounts in the cell; None when it does not answer."""
     import asyncpg
 
@@ -76,7 +76,7 @@ async def _accounts(url: str) -> int | None:
     from runtime.postgres import connect
 
     try:
-        async with asyncio.timeout(_REACH_S):
+        async with asyncio.timeout(_REACH_S_MAX):
             conn = await connect(url)
             try:
                 return await count_accounts(conn)
@@ -94,7 +94,7 @@ def add(args: argparse.Namespace) -> int:
             with reaching_postgres():
                 return await add_cell(
                     home,
-                    _home(),
+                    _home_addresses(),
                     args.name,
                     args.dsn,
                     args.schema,
@@ -126,7 +126,7 @@ def move(args: argparse.Namespace) -> int:
             with reaching_postgres():
                 return await move_cell(
                     home,
-                    _home(),
+                    _home_addresses(),
                     args.name,
                     args.dsn,
                     from_dsn=args.from_dsn,
@@ -138,12 +138,12 @@ def move(args: argparse.Namespace) -> int:
     return answer(args, asyncio.run(run()))
 
 
-def _home() -> Any:
+def _home_addresses() -> Any:
     from commands.cells.add import HomeAddresses
 
-    found = running.find()
+    system = running.find()
     return HomeAddresses(
-        owner_url=found.need("database_owner_url"),
-        app_url=found.need("database_url"),
-        report_url=found.need("database_report_url"),
+        owner_url=system.need("database_owner_url"),
+        app_url=system.need("database_url"),
+        report_url=system.need("database_report_url"),
     )

@@ -15,7 +15,7 @@ from runtime.cells.number import HOME, cell_of, enter_cell
 
 def enter(args: argparse.Namespace) -> None:
     """Makes the rest of this process work in the chosen cell. CannotRun when the directory does not have it."""
-    name, number = args.cell, _number(args)
+    name, number = args.cell, _cell_of_arguments(args)
     if name not in (None, "home") and getattr(args, "at_home", False):
         raise CannotRun("this is done at home, for all cells: leave --cell out")
     if name == ALL:
@@ -24,15 +24,15 @@ def enter(args: argparse.Namespace) -> None:
         return
     if name == "home" or (name is None and number == HOME):
         return
-    found = asyncio.run(_find(name, number))
-    os.environ["DATABASE_URL"] = found.addresses.database_url
-    os.environ["DATABASE_REPORT_URL"] = found.addresses.report_url
+    cell = asyncio.run(_find_cell(name, number))
+    os.environ["DATABASE_URL"] = cell.addresses.database_url
+    os.environ["DATABASE_REPORT_URL"] = cell.addresses.report_url
     os.environ.pop("DATABASE_OWNER_URL", None)
-    os.environ["REDIS_URL"] = _redis(found.number)
-    enter_cell(found.number)
+    os.environ["REDIS_URL"] = _redis_url(cell.number)
+    enter_cell(cell.number)
 
 
-async def _find(name: str | None, number: int) -> Any:
+async def _find_cell(name: str | None, number: int) -> Any:
     from runtime.cells.directory import read_cells
 
     async with connected() as conn:
@@ -45,7 +45,7 @@ async def _find(name: str | None, number: int) -> Any:
     raise CannotRun(f"there is no cell {name}; see `quita cell list`")
 
 
-def _number(args: argparse.Namespace) -> int:
+def _cell_of_arguments(args: argparse.Namespace) -> int:
     """The cell number of the first id among the arguments; home when there is none, and for commands (`at_home`) whose
     ids may be of any cell."""
     if "at_home" in args:
@@ -54,7 +54,7 @@ def _number(args: argparse.Namespace) -> int:
     return next(map(cell_of, ids), HOME)
 
 
-def _redis(number: int) -> str:
+def _redis_url(number: int) -> str:
     from runtime.cells.addresses import redis_of
 
     return redis_of(running.find().need("redis_url"), number)

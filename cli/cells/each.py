@@ -23,16 +23,16 @@ def in_each_cell(args: argparse.Namespace, command: Callable[[Any], Awaitable[ob
             if args.cell is not None or current_cell():
                 return
             others = await read_cells(conn, await sealing(conn)) if await find_numbers(conn) else []
-        for each in others:
+        for cell in others:
             try:
-                with in_cell(each.number), reaching_postgres():
-                    other = await connect(each.addresses.database_url)
+                with in_cell(cell.number), reaching_postgres():
+                    cell_conn = await connect(cell.addresses.database_url)
                     try:
-                        async with other.transaction():
-                            await command(other)
+                        async with cell_conn.transaction():
+                            await command(cell_conn)
                     finally:
-                        await other.close()
+                        await cell_conn.close()
             except CannotRun as error:
-                raise CannotRun(f"cell {each.name}: {error}; run this again") from None
+                raise CannotRun(f"cell {cell.name}: {error}; run this again") from None
 
     asyncio.run(run())

@@ -29,11 +29,11 @@ class Front:
 
     def __call__(self, scope: Any, receive: Any, send: Any) -> Coroutine[Any, Any, None]:
         if self.closing:
-            send = _last_answer(send)
+            send = _closing_send(send)
         if scope["type"] == "lifespan":
-            return self._live(receive, send)
-        answering: Coroutine[Any, Any, None] = (self.web if is_page(scope["path"]) else self.api)(scope, receive, send)
-        return answering
+            return self._run_lifespan(receive, send)
+        answer: Coroutine[Any, Any, None] = (self.web if is_page(scope["path"]) else self.api)(scope, receive, send)
+        return answer
 
     @property
     def draining(self) -> bool:
@@ -77,9 +77,9 @@ class Front:
                 await check_keys(context.pool, context.seal)
                 yield
         except BaseExceptionGroup as group:
-            raise _first(group) from group
+            raise _first_error(group) from group
 
-    async def _live(self, receive: Any, send: Any) -> None:
+    async def _run_lifespan(self, receive: Any, send: Any) -> None:
         await receive()
         try:
             async with self.opened():
@@ -91,7 +91,7 @@ class Front:
         await send({"type": "lifespan.shutdown.complete"})
 
 
-def _first(error: BaseException) -> BaseException:
+def _first_error(error: BaseException) -> BaseException:
     while isinstance(error, BaseExceptionGroup):
         error = error.exceptions[0]
     return error
@@ -108,10 +108,10 @@ def is_page(path: str) -> bool:
     return path.startswith(_PAGES) or path in _FILES
 
 
-def _last_answer(send: Any) -> Any:
-    async def closing(message: Any) -> None:
+def _closing_send(send: Any) -> Any:
+    async def send_closing(message: Any) -> None:
         if message["type"] == "http.response.start":
             message = {**message, "headers": [*message.get("headers", ()), (b"connection", b"close")]}
         await send(message)
 
-    return closing
+    return send_closing

@@ -16,9 +16,9 @@ _BODY_BYTES_MAX: Final = 64 * 1024
 _SECTIONS: Final = {"/painel": "painel", "/plataforma": "plataforma"}
 """The signed-in sections, each with the name of its session cookie (web/painel/section.py)."""
 _CODE_FORMS: Final = frozenset(("/painel/entrar/codigo", "/plataforma/entrar/codigo"))
-_BY_NAME: Final = ("/plataforma/entrar", "/correio")
+_CHOICE_PATHS: Final = ("/plataforma/entrar", "/correio")
 """Paths at which a parameter names the cell: staff sign in to a cell, and local work reads a cell's caught mails."""
-_OWN_PAGES: Final = tuple(f"/plataforma/{each}" for each in ("acesso", "sair", "celula", "entrar"))
+_PERSONAL_PAGES: Final = tuple(f"/plataforma/{each}" for each in ("acesso", "sair", "celula", "entrar"))
 """Pages about the person, not about a cell: they go to the cell of the session, whichever cell staff have chosen."""
 CHOICE: Final = "celula"
 """The parameter that names a cell, and the cookie that keeps it until the form is sent."""
@@ -31,7 +31,7 @@ class Buffered:
 
     def __init__(self, content: bytes) -> None:
         self.content = content
-        self._given = False
+        self._is_received = False
 
     @classmethod
     async def read(cls, receive: Any) -> "Buffered":
@@ -52,9 +52,9 @@ class Buffered:
         return Buffered(self.content)
 
     async def receive(self) -> Any:
-        if self._given:
+        if self._is_received:
             return {"type": "http.disconnect"}
-        self._given = True
+        self._is_received = True
         return {"type": "http.request", "body": self.content, "more_body": False}
 
 
@@ -79,19 +79,23 @@ def cell_named(scope: Any) -> int | None:
     """The cell that a request's headers or path name; None when they name none."""
     path: str = scope["path"]
     if path.startswith("/v1/"):
-        return _of_bearer(scope)
+        return _cell_of_bearer(scope)
     if path.startswith("/pagar/"):
         return cell_of_token(path[len("/pagar/") :])
     if path.startswith("/logo/"):
         return cell_of_hex(path[len("/logo/") :])
     if path.startswith("/pix/"):
-        return _of_ordered(path.rpartition("/")[2])
+        return _cell_of_ordered_token(path.rpartition("/")[2])
     for root, cookie in _SECTIONS.items():
         if path.startswith(f"{root}/recuperar/"):
-            return _of_link(path, root)
+            return _cell_of_link(path, root)
         if path.startswith(root):
-            own = _of_cookie(scope, cookie)
-            return own if root != "/plataforma" or path.startswith(_OWN_PAGES) else _chosen(scope, own)
+            session_cell = _cell_of_cookie(scope, cookie)
+            return (
+                session_cell
+                if root != "/plataforma" or path.startswith(_PERSONAL_PAGES)
+                else _chosen_cell(scope, session_cell)
+            )
     return None
 
 
@@ -108,21 +112,21 @@ def credentials_of(scope: Any, body: bytes) -> int | None:
 
 def cell_chosen(scope: Any) -> str | None:
     """The name of the cell that the request asks for by parameter or cookie; None for other paths, or without one."""
-    if not scope["path"].startswith(_BY_NAME):
+    if not scope["path"].startswith(_CHOICE_PATHS):
         return None
     return parameter_in(scope, CHOICE) or cookie_in(scope, CHOICE) or None
 
 
 def keeping(chosen: str, send: Any) -> Any:
     """Wraps `send` to set the cookie that leads the next form to the same cell."""
-    kept = f"{CHOICE}={quote(chosen)}; Path=/; Max-Age=3600; HttpOnly; SameSite=Lax".encode()
+    cookie = f"{CHOICE}={quote(chosen)}; Path=/; Max-Age=3600; HttpOnly; SameSite=Lax".encode()
 
-    async def sending(message: Any) -> None:
+    async def send_with_cookie(message: Any) -> None:
         if message["type"] == "http.response.start":
-            message = {**message, "headers": [*message.get("headers", ()), (b"set-cookie", kept)]}
+            message = {**message, "headers": [*message.get("headers", ()), (b"set-cookie", cookie)]}
         await send(message)
 
-    return sending
+    return send_with_cookie
 
 
 def is_form(scope: Any) -> bool:
@@ -146,22 +150,22 @@ def email_of(body: bytes) -> str:
 def _field(body: bytes, name: str) -> str:
     try:
         if body.lstrip()[:1] == b"{":
-            found = msgspec.json.decode(body)
-            given = found.get(name, "") if isinstance(found, dict) else ""
-            return given if isinstance(given, str) else ""
+            fields = msgspec.json.decode(body)
+            value = fields.get(name, "") if isinstance(fields, dict) else ""
+            return value if isinstance(value, str) else ""
         return parse_qs(body.decode("utf-8")).get(name, [""])[0]
     except (ValueError, RecursionError):
         return ""
 
 
-def _of_bearer(scope: Any) -> int | None:
+def _cell_of_bearer(scope: Any) -> int | None:
     for name, value in scope["headers"]:
         if name == b"authorization":
             return cell_of_token(value[7:].strip().decode("latin-1"))
     return None
 
 
-def _of_ordered(token: str) -> int | None:
+def _cell_of_ordered_token(token: str) -> int | None:
     """The cell of a token that encodes an id (runtime/ids.py, ordered_token)."""
     try:
         return cell_of(UUID(bytes=urlsafe_b64decode(f"{token}==")))
@@ -169,17 +173,17 @@ def _of_ordered(token: str) -> int | None:
         return None
 
 
-def _of_link(path: str, root: str) -> int | None:
+def _cell_of_link(path: str, root: str) -> int | None:
     return cell_of_token(path[len(f"{root}/recuperar/") :])
 
 
-def _of_cookie(scope: Any, name: str) -> int | None:
+def _cell_of_cookie(scope: Any, name: str) -> int | None:
     return cell_of_hex(cookie_in(scope, f"__Host-{name}") or cookie_in(scope, name))
 
 
-def _chosen(scope: Any, own: int | None) -> int | None:
+def _chosen_cell(scope: Any, session_cell: int | None) -> int | None:
     """The cell that home's staff chose to work in. The mark is only read here; web/cells.py verifies it."""
-    if own != HOME:
-        return own
-    chosen = _of_cookie(scope, CHOSEN)
-    return own if chosen is None else chosen
+    if session_cell != HOME:
+        return session_cell
+    chosen = _cell_of_cookie(scope, CHOSEN)
+    return session_cell if chosen is None else chosen

@@ -12,7 +12,7 @@ from runtime.postgres import connect
 from runtime.seal import Seal
 from runtime.settings import Settings
 
-_LOOK_S: Final = 1.0
+_POLL_S: Final = 1.0
 
 
 class CellWatch:
@@ -21,14 +21,14 @@ class CellWatch:
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
         self._seal = Seal(settings.secret_key)
-        self._found: tuple[int, ...] = ()
-        self._known: set[int] = set()
+        self._numbers: tuple[int, ...] = ()
+        self._returned: set[int] = set()
         threading.Thread(target=lambda: asyncio.run(self._watch()), daemon=True).start()
 
     def new(self) -> list[int]:
         """The numbers of cells that earlier calls have not returned."""
-        new = [number for number in self._found if number not in self._known]
-        self._known.update(new)
+        new = [number for number in self._numbers if number not in self._returned]
+        self._returned.update(new)
         return new
 
     async def _watch(self) -> None:
@@ -38,8 +38,8 @@ class CellWatch:
                 conn = await connect(self._settings.database_url)
                 try:
                     while True:
-                        self._found = tuple(cell.number for cell in await read_cells(conn, self._seal))
-                        await asyncio.sleep(_LOOK_S)
+                        self._numbers = tuple(cell.number for cell in await read_cells(conn, self._seal))
+                        await asyncio.sleep(_POLL_S)
                 finally:
                     await conn.close()
-            await asyncio.sleep(_LOOK_S)
+            await asyncio.sleep(_POLL_S)

@@ -39,17 +39,17 @@ from runtime.settings import Settings
 from runtime.tracing.traces import Traces
 from web.cells import CellPages
 
-_LOOK_S: Final = 1.0
-_LOOK_MOVING_S: Final = 0.1
-_OPEN_AGAIN_S: Final = 1.0
+_POLL_S: Final = 1.0
+_POLL_MOVING_S: Final = 0.1
+_REOPEN_S: Final = 1.0
 _OPEN_S: Final = 5.0
 """How long a start, or a request to a cell just added or moved, waits for the cell to open."""
 _HELD_S_MAX: Final = 20.0
 """How long a request waits for a cell that is being moved; then it is refused with 503."""
 _CLOSE_S: Final = 15.0
 """How long requests under way at the old address of a cell may take to end."""
-_LOOK_FOR_EMAIL_S: Final = 1.0
-_EMAILS_AT_ONCE: Final = 4
+_EMAIL_SEARCH_S_MAX: Final = 1.0
+_EMAIL_SEARCHES_MAX: Final = 4
 """How many sign-ins search the cells at once: each takes a connection of every cell, before rates are counted."""
 
 _log = structlog.get_logger()
@@ -78,14 +78,14 @@ class ServedCell:
         self.front: Front | None = None
         self.changed = asyncio.Event()
         """Set, and replaced by a new event, when the cell has opened, or a move has begun or ended."""
-        self._under_way = 0
+        self._requests_under_way = 0
         self._idle = asyncio.Event()
         self._idle.set()
         self._settings = settings_of(settings, cell.number, addresses)
         self._make = make
         self._pages = pages
         self._closing = asyncio.Event()
-        self._task = asyncio.create_task(self._live())
+        self._task = asyncio.create_task(self._keep_open())
 
     @property
     def open(self) -> bool:
@@ -101,14 +101,14 @@ class ServedCell:
         changed.set()
 
     async def answer(self, front: Front, scope: Any, receive: Any, send: Any) -> None:
-        self._under_way += 1
+        self._requests_under_way += 1
         self._idle.clear()
         try:
             with in_cell(self.cell.number):
                 await front(scope, receive, send)
         finally:
-            self._under_way -= 1
-            if not self._under_way:
+            self._requests_under_way -= 1
+            if not self._requests_under_way:
                 self._idle.set()
 
     async def close(self) -> None:
@@ -120,9 +120,9 @@ class ServedCell:
         self._closing.set()
         await asyncio.gather(self._task, return_exceptions=True)
 
-    async def _live(self) -> None:
+    async def _keep_open(self) -> None:
         enter_cell(self.cell.number)
-        failed = ""
+        last_error = ""
         while not self._closing.is_set():
             front = self._make(self._settings)
             try:
@@ -139,14 +139,14 @@ class ServedCell:
                 return
             except (*DB_UNAVAILABLE, WrongCell, WrongKey, SettingsMissing) as error:
                 self.front = None
-                if type(error).__name__ != failed:
-                    failed = type(error).__name__
-                    _log.error("cell_not_opened", cell=self.cell.name, error=failed)
+                if type(error).__name__ != last_error:
+                    last_error = type(error).__name__
+                    _log.error("cell_not_opened", cell=self.cell.name, error=last_error)
             except Exception:
                 self.front = None
                 _log.exception("cell_not_opened", cell=self.cell.name)
             with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(self._closing.wait(), _OPEN_AGAIN_S)
+                await asyncio.wait_for(self._closing.wait(), _REOPEN_S)
 
 
 class CellRouter:
@@ -160,16 +160,16 @@ class CellRouter:
         self._seal = Seal(settings.secret_key)
         self._home = make(settings)
         self._cells: dict[int, ServedCell] = {}
-        self._leaving: set[asyncio.Task[None]] = set()
-        self._emails = asyncio.Semaphore(_EMAILS_AT_ONCE)
+        self._close_tasks: set[asyncio.Task[None]] = set()
+        self._email_searches = asyncio.Semaphore(_EMAIL_SEARCHES_MAX)
 
     def __call__(self, scope: Any, receive: Any, send: Any) -> Coroutine[Any, Any, None]:
         if scope["type"] == "lifespan":
-            return self._live(receive, send)
+            return self._run_lifespan(receive, send)
         return self._answer(scope, receive, send)
 
     def _dispatch(self, scope: Any, receive: Any, send: Any) -> Coroutine[Any, Any, None]:
-        return self._lead(scope, receive, send) if self._cells else self._home(scope, receive, send)
+        return self._route(scope, receive, send) if self._cells else self._home(scope, receive, send)
 
     @property
     def draining(self) -> bool:
@@ -201,7 +201,7 @@ class CellRouter:
 
     def contexts(self) -> dict[int, ApiContext | None]:
         """The API context of each other cell, for work that spans cells; None for a cell that is away."""
-        return {number: None if front is None else front.api.state.context for number, front in self._answering()}
+        return {number: None if front is None else front.api.state.context for number, front in self._other_fronts()}
 
     def pages(self) -> list[CellPages]:
         """The pages of every cell, home first, for staff who work in several cells; empty with home alone."""
@@ -209,33 +209,33 @@ class CellRouter:
             return []
         others = [
             CellPages(number, self._cells[number].cell.name, None if front is None else front.web.state)
-            for number, front in self._answering()
+            for number, front in self._other_fronts()
         ]
         return [CellPages(HOME, HOME_NAME, self._home.web.state), *others]
 
-    def _answering(self) -> list[tuple[int, Front | None]]:
+    def _other_fronts(self) -> list[tuple[int, Front | None]]:
         return [(number, each.answering.front) for number, each in self._cells.items()]
 
     def _fronts(self) -> list[Front]:
-        served = [of for each in self._cells.values() for of in (each, each.before) if of is not None]
+        served = [instance for each in self._cells.values() for instance in (each, each.before) if instance is not None]
         return [self._home, *(each.front for each in served if each.front is not None)]
 
-    async def _live(self, receive: Any, send: Any) -> None:
+    async def _run_lifespan(self, receive: Any, send: Any) -> None:
         await receive()
         try:
             async with self._home.opened():
                 context = self._home.api.state.context
                 context.other_cells = self.contexts
                 self._home.web.state.cells = self.pages
-                await self._look(context.pool)
-                await self._until_open()
-                watching = asyncio.create_task(self._watch(context.pool))
+                await self._read_directory(context.pool)
+                await self._wait_until_open()
+                watch = asyncio.create_task(self._watch(context.pool))
                 await send({"type": "lifespan.startup.complete"})
                 await receive()
-                watching.cancel()
+                watch.cancel()
                 served = [*self._cells.values(), *(each.next for each in self._cells.values() if each.next)]
                 closing = [each.close() for each in served]
-                await asyncio.gather(watching, *closing, *self._leaving, return_exceptions=True)
+                await asyncio.gather(watch, *closing, *self._close_tasks, return_exceptions=True)
         except BaseException as error:
             if isinstance(error, Exception):
                 _log.exception("not_started")
@@ -246,7 +246,7 @@ class CellRouter:
                 await self._traces.close()
         await send({"type": "lifespan.shutdown.complete"})
 
-    async def _until_open(self) -> None:
+    async def _wait_until_open(self) -> None:
         """Waits for the cells to open, _OPEN_S at most: a cell that is away must not delay the others for longer."""
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(_OPEN_S):
@@ -257,69 +257,69 @@ class CellRouter:
     async def _watch(self, pool: Pool) -> None:
         while True:
             moving = any(each.next is not None for each in self._cells.values())
-            await asyncio.sleep(_LOOK_MOVING_S if moving else _LOOK_S)
+            await asyncio.sleep(_POLL_MOVING_S if moving else _POLL_S)
             try:
-                await self._look(pool)
+                await self._read_directory(pool)
             except DB_UNAVAILABLE:
                 pass  # while home is away, the directory read last stays
             except Exception:  # one failed reading must not end the watch, nor close any cell
                 _log.exception("directory_not_read")
 
-    async def _look(self, pool: Pool) -> None:
+    async def _read_directory(self, pool: Pool) -> None:
         async with session(pool) as conn:
-            found = {cell.number: cell for cell in await read_cells(conn, self._seal)}
-        for number in [number for number in self._cells if number not in found]:
-            self._leave(self._cells.pop(number))
-        for number, cell in found.items():
-            known = self._cells.get(number)
-            if known is None:
-                known = self._cells[number] = self._serve(cell, cell.addresses)
-            elif known.addresses != cell.addresses:
-                self._cells[number] = self._moved(known, cell)
-                known.tell()
-                known = self._cells[number]
-            elif known.held != cell.held:
-                known.held = cell.held
-                known.tell()
-            self._prepare(known, cell)
+            cells = {cell.number: cell for cell in await read_cells(conn, self._seal)}
+        for number in [number for number in self._cells if number not in cells]:
+            self._close_later(self._cells.pop(number))
+        for number, cell in cells.items():
+            served = self._cells.get(number)
+            if served is None:
+                served = self._cells[number] = self._served_cell(cell, cell.addresses)
+            elif served.addresses != cell.addresses:
+                self._cells[number] = self._cell_after_move(served, cell)
+                served.tell()
+                served = self._cells[number]
+            elif served.held != cell.held:
+                served.held = cell.held
+                served.tell()
+            self._prepare_move(served, cell)
 
-    def _moved(self, known: ServedCell, cell: Cell) -> ServedCell:
+    def _cell_after_move(self, served: ServedCell, cell: Cell) -> ServedCell:
         """The cell at its new address; the instance in `next` if this process learnt of the move in time."""
-        there, known.next = known.next, None
-        if there is None and known.addresses.database_url == cell.addresses.database_url:
-            before = known.answering
-            if before is not known:
-                known.before = None
-                self._leave(known)
-            return self._serve(cell, cell.addresses, before)
-        self._leave(known)
-        if there is not None and there.addresses == cell.addresses:
-            there.held = cell.held
-            return there
-        if there is not None:
-            self._leave(there)
-        return self._serve(cell, cell.addresses)
+        prepared, served.next = served.next, None
+        if prepared is None and served.addresses.database_url == cell.addresses.database_url:
+            before = served.answering
+            if before is not served:
+                served.before = None
+                self._close_later(served)
+            return self._served_cell(cell, cell.addresses, before)
+        self._close_later(served)
+        if prepared is not None and prepared.addresses == cell.addresses:
+            prepared.held = cell.held
+            return prepared
+        if prepared is not None:
+            self._close_later(prepared)
+        return self._served_cell(cell, cell.addresses)
 
-    def _serve(self, cell: Cell, addresses: Addresses, before: ServedCell | None = None) -> ServedCell:
+    def _served_cell(self, cell: Cell, addresses: Addresses, before: ServedCell | None = None) -> ServedCell:
         return ServedCell(self._settings, cell, addresses, self._make, self.pages, before)
 
-    def _prepare(self, served: ServedCell, cell: Cell) -> None:
+    def _prepare_move(self, served: ServedCell, cell: Cell) -> None:
         """Opens the cell at the address it is being moved to, or closes it there when the move was cancelled."""
         if served.next is None and cell.next is not None:
-            served.next = self._serve(cell, cell.next)
+            served.next = self._served_cell(cell, cell.next)
         elif served.next is not None and cell.next is None:
-            self._leave(served.next)
+            self._close_later(served.next)
             served.next = None
 
-    def _leave(self, served: ServedCell) -> None:
+    def _close_later(self, served: ServedCell) -> None:
         task = asyncio.create_task(served.close())
-        self._leaving.add(task)
-        task.add_done_callback(self._leaving.discard)
+        self._close_tasks.add(task)
+        task.add_done_callback(self._close_tasks.discard)
 
-    async def _lead(self, scope: Any, receive: Any, send: Any) -> None:
+    async def _route(self, scope: Any, receive: Any, send: Any) -> None:
         chosen = cell_chosen(scope)
         if scope["path"] == "/readyz":
-            await self._ready(scope, receive, send)
+            await self._answer_readiness(scope, receive, send)
         elif chosen is not None:
             named = (number for number, each in self._cells.items() if each.cell.name == chosen)
             await self._forward(next(named, HOME), scope, receive, keeping(chosen, send))
@@ -329,33 +329,33 @@ class CellRouter:
         else:
             body = await Buffered.read(receive)
             if scope["path"] in EMAIL_FORMS:
-                await self._try_each(await self._cells_of(email_of(body.content)), scope, body, send)
+                await self._try_each(await self._cells_with_email(email_of(body.content)), scope, body, send)
             else:
                 await self._forward(cell_in_form(scope, body.content) or HOME, scope, body.receive, send)
 
-    async def _ready(self, scope: Any, receive: Any, send: Any) -> None:
+    async def _answer_readiness(self, scope: Any, receive: Any, send: Any) -> None:
         """Ready while any cell is: if home alone decided, a load balancer would cut off all cells when home is away."""
-        ours = Answered()
-        await self._home(dict(scope), receive, ours.send)
-        for front in self._fronts()[1:] if ours.status != 200 else ():
+        answer = Answered()
+        await self._home(dict(scope), receive, answer.send)
+        for front in self._fronts()[1:] if answer.status != 200 else ():
             other = Answered()
             await front(dict(scope), receive, other.send)
             if other.status == 200:
-                ours = other
+                answer = other
                 break
-        await ours.hand_on(send)
+        await answer.hand_on(send)
 
     async def _forward(self, number: int, scope: Any, receive: Any, send: Any) -> None:
         if number == HOME or number not in self._cells:
             await self._home(scope, receive, send)
             return
-        front, served = await self._opened(number)
+        front, served = await self._wait_for_front(number)
         if front is None:
             await self._home.unavailable(scope, receive, send)
             return
         await served.answer(front, scope, receive, send)
 
-    async def _opened(self, number: int) -> tuple[Front | None, ServedCell]:
+    async def _wait_for_front(self, number: int) -> tuple[Front | None, ServedCell]:
         """The front of the cell; waits while the cell is being moved or opens for the first time. None in vain."""
         deadline = time.monotonic() + _HELD_S_MAX
         while True:
@@ -369,23 +369,23 @@ class CellRouter:
             with contextlib.suppress(TimeoutError):
                 await asyncio.wait_for(served.changed.wait(), left_s)
 
-    async def _cells_of(self, email: str) -> list[int]:
+    async def _cells_with_email(self, email: str) -> list[int]:
         """The cells that have a person with this e-mail, home last; cells that are away are skipped."""
 
-        async def knows(served: ServedCell) -> bool:
+        async def has_person(served: ServedCell) -> bool:
             front = served.answering.front
             if front is None:
                 return False
             try:
-                async with asyncio.timeout(_LOOK_FOR_EMAIL_S), session(front.api.state.context.pool) as conn:
+                async with asyncio.timeout(_EMAIL_SEARCH_S_MAX), session(front.api.state.context.pool) as conn:
                     return await has_email(conn, email=email)
             except DB_UNAVAILABLE:
                 return False
 
         others = list(self._cells.items())
-        async with self._emails:
-            known = await asyncio.gather(*(knows(served) for _, served in others))
-        found = [number for (number, _), there in zip(others, known, strict=True) if there]
+        async with self._email_searches:
+            answers = await asyncio.gather(*(has_person(served) for _, served in others))
+        found = [number for (number, _), is_known in zip(others, answers, strict=True) if is_known]
         return [*found, HOME] if found else [HOME]
 
     async def _try_each(self, numbers: list[int], scope: Any, body: Buffered, send: Any) -> None:

@@ -40,14 +40,14 @@ class Port:
 
     def __init__(self, host: str, port: int, processes: int) -> None:
         self._address = (host, port)
-        self._own = sys.platform == "linux"
+        self._has_own_sockets = sys.platform == "linux"
         family = socket.AF_INET6 if ":" in host else socket.AF_INET
         self._family = family
         # A first bind without SO_REUSEPORT: with it, bind would succeed beside another service of the same user.
         try:
-            self._bound(reuse_port=False).close()
-            count = processes if self._own else 1
-            self._sockets = [self._bound(reuse_port=self._own) for _ in range(count)]
+            self._bound_socket(reuse_port=False).close()
+            count = processes if self._has_own_sockets else 1
+            self._sockets = [self._bound_socket(reuse_port=self._has_own_sockets) for _ in range(count)]
         except OSError as error:
             raise CannotRun(f"port {port} on {host} cannot be used ({error.strerror}); set PORT to another") from None
 
@@ -56,14 +56,14 @@ class Port:
 
     def listens(self, index: int) -> bool:
         """Whether the process of this socket has started and listens."""
-        asked = self._sockets[index % len(self._sockets)]
-        return asked.getsockopt(socket.SOL_SOCKET, socket.SO_ACCEPTCONN) == 1
+        listener = self._sockets[index % len(self._sockets)]
+        return listener.getsockopt(socket.SOL_SOCKET, socket.SO_ACCEPTCONN) == 1
 
     def renew(self, index: int) -> None:
         """Replaces the socket of a process that died, so that the kernel sends new connections to the other processes
         until this one listens again."""
-        if self._own:
-            fresh = self._bound(reuse_port=True)
+        if self._has_own_sockets:
+            fresh = self._bound_socket(reuse_port=True)
             self._sockets[index].close()
             self._sockets[index] = fresh
 
@@ -71,18 +71,18 @@ class Port:
         for one in self._sockets:
             one.close()
 
-    def _bound(self, *, reuse_port: bool) -> socket.socket:
-        made = socket.socket(self._family)
+    def _bound_socket(self, *, reuse_port: bool) -> socket.socket:
+        bound = socket.socket(self._family)
         try:
-            made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
             if reuse_port:
-                made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
-            made.bind(self._address)  # bound but not listening: the process listens once it can answer
-            made.setblocking(False)
+                bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
+            bound.bind(self._address)  # bound but not listening: the process listens once it can answer
+            bound.setblocking(False)
         except OSError:
-            made.close()
+            bound.close()
             raise
-        return made
+        return bound
 
 
 class Child:
@@ -106,12 +106,13 @@ class Child:
         self._log = log
         self._port = port
         self._index = index
-        self._started = 0.0
+        self._started_at = 0.0
         self._backoff_s = _BACKOFF_S_MIN
-        self._told: int | None = None  # the reading end of the pipe in which the latest process reports that it listens
+        self._report_fd: int | None = None
+        """The reading end of the pipe in which the latest process reports that it listens."""
         self.replaced: subprocess.Popen[bytes] | None = None
         """The process whose place `process` takes, until it has ended."""
-        self._handed_over = 0.0
+        self._handed_over_at = 0.0
 
     def alive(self) -> bool:
         return self.process is not None and self.process.poll() is None
@@ -122,15 +123,15 @@ class Child:
     def start(self) -> None:
         arguments: list[str] = self._arguments
         inherited: tuple[int, ...] = ()
-        told = None
+        write_fd = None
         if self._port is not None:
-            self._forget_told()
-            self._told, told = os.pipe()
-            os.set_blocking(self._told, False)
-            inherited = (self._port.fileno(self._index), told)
+            self._close_report_fd()
+            self._report_fd, write_fd = os.pipe()
+            os.set_blocking(self._report_fd, False)
+            inherited = (self._port.fileno(self._index), write_fd)
             arguments = [*arguments, *map(str, inherited)]
-        self._started = time.monotonic()
-        with self._opened_log() as log, closing_fd(told):
+        self._started_at = time.monotonic()
+        with self._opened_log() as log, closing_fd(write_fd):
             self.process = subprocess.Popen(  # noqa: S603
                 arguments,
                 env=self._env,
@@ -156,17 +157,17 @@ class Child:
     def go_on(self) -> str | None:
         """Carries a replacement on. Returns None while it lasts, else its outcome, for people."""
         assert self.replaced is not None, "a replacement was begun"
-        if self._handed_over:
-            if self.replaced.poll() is None and time.monotonic() < self._handed_over + _HANDED_OVER_S_MAX:
+        if self._handed_over_at:
+            if self.replaced.poll() is None and time.monotonic() < self._handed_over_at + _HANDED_OVER_S_MAX:
                 return None
             self._end_replaced()
             return "was replaced"
         failed = self.process is None or self.process.poll() is not None
-        if not failed and self._says_it_listens():
-            self._handed_over = time.monotonic()
+        if not failed and self._reports_listening():
+            self._handed_over_at = time.monotonic()
             self.replaced.send_signal(HAND_OVER)
             return None
-        if not failed and time.monotonic() < self._started + _SUCCESSOR_S_MAX:
+        if not failed and time.monotonic() < self._started_at + _SUCCESSOR_S_MAX:
             return None
         if self.process is not None and not failed:
             self.process.kill()
@@ -183,18 +184,18 @@ class Child:
         if self.replaced.poll() is None:
             self.replaced.kill()
             self.replaced.wait()
-        self.replaced, self._handed_over = None, 0.0
+        self.replaced, self._handed_over_at = None, 0.0
 
-    def _says_it_listens(self) -> bool:
-        assert self._told is not None, "it has a port"
+    def _reports_listening(self) -> bool:
+        assert self._report_fd is not None, "it has a port"
         with contextlib.suppress(BlockingIOError):
-            return os.read(self._told, 1) == b"1"
+            return os.read(self._report_fd, 1) == b"1"
         return False
 
-    def _forget_told(self) -> None:
-        if self._told is not None:
-            os.close(self._told)
-            self._told = None
+    def _close_report_fd(self) -> None:
+        if self._report_fd is not None:
+            os.close(self._report_fd)
+            self._report_fd = None
 
     def _opened_log(self) -> contextlib.AbstractContextManager[IO[bytes] | None]:
         if self._log is None:
@@ -205,7 +206,7 @@ class Child:
         """Plans the next start; returns how the process ended and when it starts again, for people."""
         assert self.process is not None, "only a started child dies"
         code, self.process = self.process.returncode, None
-        if time.monotonic() - self._started > _STEADY_S:
+        if time.monotonic() - self._started_at > _STEADY_S:
             self._backoff_s = _BACKOFF_S_MIN
         if self._port is not None and others_listen:
             self._port.renew(self._index)

@@ -26,7 +26,7 @@ from domain.errors import Code, Refused
 from runtime.ids import new_token
 from runtime.limits.http_bounds import HttpBounds
 
-_LOOK_EVERY_S = 0.5
+_CHECK_EVERY_S = 0.5
 _LINGER_S = 2.0
 """How long the rest that a refused client sends is read and discarded: closing at once would reset the connection, and
 the client could lose the answer (RFC 9112 section 9.6)."""
@@ -35,9 +35,9 @@ _LINGER_BYTES_MAX = 1_048_576
 _PIPELINED_MAX = 32
 """Pipelined requests that may wait for earlier answers. A small request is twenty bytes, so one segment holds
 thousands: each would become an object, and parsing all of them would block the event loop."""
-_FRAMING = 8
+_FRAMING_FACTOR = 8
 """Bytes on the wire that each byte of a body may take: chunks of one byte take six."""
-_WHY = {Code.MALFORMED_REQUEST: "malformed", Code.RATE_LIMITED: "too many pipelined"}
+_REASONS = {Code.MALFORMED_REQUEST: "malformed", Code.RATE_LIMITED: "too many pipelined"}
 
 refused_total = prometheus_client.Counter(
     "http_connections_refused_total", "Connections closed before they became an answered request, by reason.", ["why"]
@@ -54,22 +54,22 @@ class Connections:
         self._by_address: Counter[str] = Counter()
         self._timer: asyncio.TimerHandle | None = None
         # The group is empty for a trusted proxy, whose connections are of many clients and must not be limited.
-        self._group = lru_cache(maxsize=4_096)(lambda host: "" if is_among(host, proxies) else client_group(host))
+        self._group_of = lru_cache(maxsize=4_096)(lambda host: "" if is_among(host, proxies) else client_group(host))
 
     def protocol(
         self, config: Config, server_state: ServerState, app_state: dict[str, Any], _loop: Any = None
     ) -> "HttpConnection":
         """Makes the protocol of a connection; uvicorn calls this for each one."""
-        return HttpConnection(config, server_state, app_state, _loop, among=self)
+        return HttpConnection(config, server_state, app_state, _loop, connections=self)
 
     def add(self, connection: "HttpConnection") -> Code | None:
         """Adds a connection; returns the refusal code when there are too many, of its address or in all."""
         self._open.add(connection)
         if self._timer is None:
-            self._timer = connection.loop.call_later(_LOOK_EVERY_S, self._look, connection.loop)
+            self._timer = connection.loop.call_later(_CHECK_EVERY_S, self._expire_overdue, connection.loop)
         if self.full():
             return Code.SERVICE_UNAVAILABLE
-        connection.group = self._group(connection.client[0]) if connection.client else ""
+        connection.group = self._group_of(connection.client[0]) if connection.client else ""
         if not connection.group:
             return None
         self._by_address[connection.group] += 1
@@ -97,11 +97,11 @@ class Connections:
             (STATUS_LINE[code.status], *(b"%b: %b\r\n" % header for header in headers), b"\r\n", answer.body)
         )
 
-    def _look(self, loop: asyncio.AbstractEventLoop) -> None:
+    def _expire_overdue(self, loop: asyncio.AbstractEventLoop) -> None:
         now = loop.time()
         for connection in [each for each in self._open if each.deadline < now or each.read_by < now]:
             connection.expire(now)
-        self._timer = loop.call_later(_LOOK_EVERY_S, self._look, loop) if self._open else None
+        self._timer = loop.call_later(_CHECK_EVERY_S, self._expire_overdue, loop) if self._open else None
 
 
 def _new_parser(protocol: "HttpConnection") -> httptools.HttpRequestParser:
@@ -116,45 +116,51 @@ class HttpConnection(HttpToolsProtocol):
     client waits for our answer. By `read_by` the client must have read more of an answer."""
 
     def __init__(
-        self, config: Config, server_state: ServerState, app_state: dict[str, Any], _loop: Any, *, among: Connections
+        self,
+        config: Config,
+        server_state: ServerState,
+        app_state: dict[str, Any],
+        _loop: Any,
+        *,
+        connections: Connections,
     ) -> None:
         super().__init__(config, server_state, app_state, _loop)
         self.group = ""
         self.deadline = math.inf
         self.read_by = math.inf
-        self._among = among
-        self._bounds = among.bounds
+        self._connections = connections
+        self._bounds = connections.bounds
         self._now = self.loop.time
         self._receiving = False  # a request has begun and not ended
         self._in_head = False
-        self._hosts = 0  # Host headers in this head
+        self._host_headers = 0  # Host headers in this head
         self._segment_bytes = 0
         self._first_bytes = 0  # size of the segment in which the head began
         self._more_bytes = 0  # size of the head's further segments
-        self._framing_bytes = 0  # size of a body's further segments, less _FRAMING for each byte of the body
+        self._framing_bytes = 0  # size of a body's further segments, less _FRAMING_FACTOR for each byte of the body
         self._fault = Code.MALFORMED_REQUEST
-        self._last: Code | None = None  # the refusal to send after the answers under way
-        self._earlier: list[HttpCycle] = []  # pipelined requests before `cycle` that are not answered yet
+        self._last_refusal: Code | None = None  # the refusal to send after the answers under way
+        self._earlier_cycles: list[HttpCycle] = []  # pipelined requests before `cycle` that are not answered yet
         self._half_closed = False
-        self._over = False  # no more input is parsed
+        self._ignores_input = False  # no more input is parsed
         self._ignored_bytes = 0
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
         self.deadline = self._now() + self._bounds.first_byte_s
-        refused = self._among.add(self)
+        refused = self._connections.add(self)
         if refused is not None:
-            self._say(refused, "too many" if refused is Code.SERVICE_UNAVAILABLE else "too many of an address")
+            self._send_refusal(refused, "too many" if refused is Code.SERVICE_UNAVAILABLE else "too many of an address")
 
     def connection_lost(self, exc: Exception | None) -> None:
-        self._among.remove(self)
-        for cycle in self._earlier:  # uvicorn tells only the latest of pipelined requests
+        self._connections.remove(self)
+        for cycle in self._earlier_cycles:  # uvicorn tells only the latest of pipelined requests
             cycle.disconnected = True
             cycle.message_event.set()
         super().connection_lost(exc)
 
     def data_received(self, data: bytes) -> None:
-        if self._over:
+        if self._ignores_input:
             self._ignored_bytes += len(data)
             if self._ignored_bytes > _LINGER_BYTES_MAX:
                 self.transport.abort()
@@ -163,14 +169,14 @@ class HttpConnection(HttpToolsProtocol):
         if self._in_head:
             self._more_bytes += len(data)
             if self._more_bytes > self._bounds.header_bytes_max:
-                self._refuse(self._too_large(), "head too large")
+                self._refuse(self._too_large_code(), "head too large")
                 return
         elif self._receiving:
             self._framing_bytes += len(data)  # `on_body` subtracts the body's share
         try:
             self._feed(data)
         except httptools.HttpParserError:
-            self._refuse(self._fault, _WHY.get(self._fault, "head too large"))
+            self._refuse(self._fault, _REASONS.get(self._fault, "head too large"))
         else:
             framed = self._receiving and not self._in_head
             if framed and self._framing_bytes > self._bounds.header_bytes_max:  # trailers or chunk extensions
@@ -183,8 +189,8 @@ class HttpConnection(HttpToolsProtocol):
         while True:
             try:
                 return self.parser.feed_data(data)
-            except httptools.HttpParserUpgrade as offered:
-                data = self._head_without_upgrade() + data[offered.args[0] :]
+            except httptools.HttpParserUpgrade as upgrade:
+                data = self._head_without_upgrade() + data[upgrade.args[0] :]
                 self._segment_bytes = len(data)
                 self.parser = _new_parser(self)  # after a head with `Connection: close` the old one parses no more
 
@@ -196,7 +202,7 @@ class HttpConnection(HttpToolsProtocol):
     def on_message_begin(self) -> None:
         super().on_message_begin()
         self._first_bytes, self._more_bytes = self._segment_bytes, 0
-        self._hosts = 0
+        self._host_headers = 0
         self._receiving = self._in_head = True
         self.deadline = self._now() + self._bounds.headers_s
 
@@ -210,7 +216,7 @@ class HttpConnection(HttpToolsProtocol):
         if name == b"expect" and value.lower() == b"100-continue":
             self.expect_100_continue = True
         elif name == b"host":
-            self._hosts += 1
+            self._host_headers += 1
         self.headers.append((name, value))
 
     def on_headers_complete(self) -> None:
@@ -219,29 +225,29 @@ class HttpConnection(HttpToolsProtocol):
                 raise ValueError("no proxy")
             return  # `_feed` parses this head again, without Upgrade
         if self._first_bytes + self._more_bytes > self._bounds.target_bytes_max:
-            self._measure()
+            self._check_head_size()
         version = self.parser.get_http_version()
         if version not in _VERSIONS:  # the parser takes a request line without a version for HTTP/0.9
             raise ValueError("no version of HTTP that is spoken here")
-        if self._hosts != 1 and (self._hosts or version != "1.0"):
+        if self._host_headers != 1 and (self._host_headers or version != "1.0"):
             raise ValueError("HTTP/1.1 wants one Host")  # RFC 9112 section 3.2; a proxy may go by the other of two
         if len(self.pipeline) >= _PIPELINED_MAX:
             self._fault = Code.RATE_LIMITED
             raise ValueError("too many requests before their answers")
-        before: HttpCycle | None = self.cycle  # type: ignore[assignment]  # uvicorn's never
-        self.cycle = self._begun(version)  # raises for an invalid target, which then counts as a fault of the head
+        previous: HttpCycle | None = self.cycle  # type: ignore[assignment]  # uvicorn's never
+        self.cycle = self._new_cycle(version)  # raises for an invalid target, which then counts as a fault of the head
         self._in_head = False
         self._framing_bytes = 0
         self.deadline = self._now() + self._bounds.body_s
-        if before is None or before.response_complete:
+        if previous is None or previous.response_complete:
             self._start_asgi_task(self.cycle, self.app)
         else:
             # Pipelined: the request waits for the answer to the one before it, and no more input is read meanwhile.
             self.flow.pause_reading()
             self.pipeline.appendleft((self.cycle, self.app))
-            self._earlier = [each for each in (*self._earlier, before) if not each.response_complete]
+            self._earlier_cycles = [each for each in (*self._earlier_cycles, previous) if not each.response_complete]
 
-    def _begun(self, version: str) -> HttpCycle:
+    def _new_cycle(self, version: str) -> HttpCycle:
         """Begins a request as uvicorn does, without its upgrades and its limit of concurrent requests."""
         scope = self.scope
         target = httptools.parse_url(self.url)
@@ -266,7 +272,7 @@ class HttpConnection(HttpToolsProtocol):
         )
 
     def on_body(self, body: bytes) -> None:
-        self._framing_bytes -= _FRAMING * len(body)
+        self._framing_bytes -= _FRAMING_FACTOR * len(body)
         super().on_body(body)
 
     def on_message_complete(self) -> None:
@@ -286,8 +292,8 @@ class HttpConnection(HttpToolsProtocol):
         self.flow.resume_reading()
         if self.pipeline:
             self._start_asgi_task(*self.pipeline.pop())
-        elif self._last is not None:
-            self._say(self._last, "")
+        elif self._last_refusal is not None:
+            self._send_refusal(self._last_refusal, "")
         elif self._half_closed:
             self._close()
         elif not self._receiving:
@@ -299,8 +305,8 @@ class HttpConnection(HttpToolsProtocol):
         cycle = self.cycle
         answering = cycle is not None and not cycle.response_complete
         self._half_closed = True
-        if self._over:  # requests before the fault are still answered
-            return answering and self._last is not None
+        if self._ignores_input:  # requests before the fault are still answered
+            return answering and self._last_refusal is not None
         if self._receiving:
             self._refuse(Code.MALFORMED_REQUEST, "cut off")
             return True
@@ -317,8 +323,8 @@ class HttpConnection(HttpToolsProtocol):
 
     def expire(self, now: float) -> None:
         """Called when one of the two deadlines has passed: aborts, refuses or closes the connection."""
-        if self._over or self.transport.is_closing() or self.read_by < now:
-            if not self._over:
+        if self._ignores_input or self.transport.is_closing() or self.read_by < now:
+            if not self._ignores_input:
                 refused_total.labels("answer not read").inc()
             self.transport.abort()
         elif self._receiving and self.flow.read_paused:
@@ -329,7 +335,7 @@ class HttpConnection(HttpToolsProtocol):
             refused_total.labels("silent" if self.cycle is None else "idle").inc()
             self._close()
 
-    def _measure(self) -> None:
+    def _check_head_size(self) -> None:
         """Refuses a head that is too large; called only when its segments are large enough for that."""
         if len(self.url) > self._bounds.target_bytes_max:
             self._fault = Code.URI_TOO_LONG
@@ -339,7 +345,7 @@ class HttpConnection(HttpToolsProtocol):
             self._fault = Code.HEADERS_TOO_LARGE
             raise ValueError
 
-    def _too_large(self) -> Code:
+    def _too_large_code(self) -> Code:
         return Code.URI_TOO_LONG if len(self.url) > self._bounds.target_bytes_max else Code.HEADERS_TOO_LARGE
 
     def _refuse(self, code: Code, why: str) -> None:
@@ -363,25 +369,25 @@ class HttpConnection(HttpToolsProtocol):
                     return
         if answering:
             refused_total.labels(why).inc()
-            self._over, self._last, self.deadline = True, code, math.inf
+            self._ignores_input, self._last_refusal, self.deadline = True, code, math.inf
         else:
-            self._say(code, why)
+            self._send_refusal(code, why)
 
-    def _say(self, code: Code, why: str) -> None:
+    def _send_refusal(self, code: Code, why: str) -> None:
         if why:
             refused_total.labels(why).inc()
         if self.transport.is_closing():
             return
-        self.transport.write(self._among.said(code))
-        if self._half_closed or self._among.full():
+        self.transport.write(self._connections.said(code))
+        if self._half_closed or self._connections.full():
             self._close()
         else:
-            self._over = True
+            self._ignores_input = True
             self.flow.resume_reading()
             self.transport.write_eof()
             self.deadline = self._now() + _LINGER_S
 
     def _close(self) -> None:
-        self._over = True
+        self._ignores_input = True
         self.transport.close()
         self.deadline = self._now() + _LINGER_S  # then an answer that the client does not read is dropped

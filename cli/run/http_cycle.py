@@ -9,7 +9,7 @@ from typing import Final
 
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE, RequestResponseCycle
 
-_CLOSE: Final = b"connection: close\r\n"
+_CLOSE_HEADER: Final = b"connection: close\r\n"
 _Headers = list[tuple[bytes, bytes]]
 
 
@@ -35,7 +35,7 @@ class HttpCycle(RequestResponseCycle):
             raise RuntimeError("a request is answered once, and a header has no line break")
         self.response_started = self.response_complete = True
         self.message_event.set()
-        close = b"" if self.keep_alive else _CLOSE
+        close = b"" if self.keep_alive else _CLOSE_HEADER
         self.transport.write(b"".join((STATUS_LINE[status], head, close, b"\r\n", body)))
         if not self.keep_alive:
             self.transport.close()

@@ -19,9 +19,9 @@ from cli.run.child import CannotRun
 from cli.run.supervise import say
 from runtime.local.count_files import reserve
 
-_ENDED = "0"
+_ENDED_PID = "0"
 """Stands in place of the process id in the files of ended processes."""
-_TRIES = 3
+_TRIES_MAX = 3
 
 
 class MetricsServer:
@@ -39,14 +39,14 @@ class MetricsServer:
 
     def collect(self) -> Iterable[Metric]:
         with self._lock:
-            for _ in range(_TRIES - 1):
+            for _ in range(_TRIES_MAX - 1):
                 try:
-                    return self._merged()
+                    return self._collect_merged()
                 except (struct.error, OSError):  # a starting process has created its file but written nothing yet
                     continue
-            return self._merged()
+            return self._collect_merged()
 
-    def _merged(self) -> Iterable[Metric]:
+    def _collect_merged(self) -> Iterable[Metric]:
         merged: Iterable[Metric] = MultiProcessCollector(None, str(self._folder)).collect()  # type: ignore[no-untyped-call]
         return merged
 
@@ -56,21 +56,21 @@ class MetricsServer:
             mark_process_dead(pid, str(self._folder))  # type: ignore[no-untyped-call]
             for kind in ("counter", "histogram"):
                 if (file := self._folder / f"{kind}_{pid}.db").exists():
-                    self._add(file, self._folder / f"{kind}_{_ENDED}.db")
+                    self._add_counts(file, self._folder / f"{kind}_{_ENDED_PID}.db")
 
-    def _add(self, file: Path, to: Path) -> None:
+    def _add_counts(self, file: Path, to: Path) -> None:
         try:
             # The file is read whole before anything is added: one cut short by a kill counts wholly or not at all.
-            found = list(MmapedDict.read_all_values_from_file(str(file)))  # type: ignore[no-untyped-call]
+            counts = list(MmapedDict.read_all_values_from_file(str(file)))  # type: ignore[no-untyped-call]
             if not to.exists():
                 reserve(to)
-            kept: Any = MmapedDict(str(to))  # type: ignore[no-untyped-call]
+            totals: Any = MmapedDict(str(to))  # type: ignore[no-untyped-call]
             try:
-                for key, value, _, _ in found:
-                    before, _ = kept.read_value(key)
-                    kept.write_value(key, before + value, 0.0)
+                for key, value, _, _ in counts:
+                    before, _ = totals.read_value(key)
+                    totals.write_value(key, before + value, 0.0)
             finally:
-                kept.close()
+                totals.close()
         except (struct.error, RuntimeError, ValueError, OSError) as error:
             say(f"counts of a process that ended are lost: {type(error).__name__}")
         finally:

@@ -26,15 +26,15 @@ def rekey(args: argparse.Namespace) -> int:
 
     async def run() -> "Rekeyed":
         async with connected() as conn:
-            return await seal_anew(conn, await sealing(conn), progress=_tell)
+            return await seal_anew(conn, await sealing(conn), progress=_tell_progress)
 
-    done = asyncio.run(run())
-    answer(args, {"key": running.secret_key().current, "resealed": done.resealed, "unopened": done.unopened})
-    if done.unopened:
-        print(f"{done.unopened} rows are sealed with a key that SECRET_KEY does not have", file=sys.stderr)
-    return 1 if done.unopened else 0
+    result = asyncio.run(run())
+    answer(args, {"key": running.secret_key().current, "resealed": result.resealed, "unopened": result.unopened})
+    if result.unopened:
+        print(f"{result.unopened} rows are sealed with a key that SECRET_KEY does not have", file=sys.stderr)
+    return 1 if result.unopened else 0
 
 
-def _tell(column: "SealedColumn", done: int, pages: int, resealed: int) -> None:
+def _tell_progress(column: "SealedColumn", done: int, pages: int, resealed: int) -> None:
     if sys.stderr.isatty() or done == pages:
         print(f"{column}: {done} of {pages} pages, {resealed} sealed anew", file=sys.stderr)

@@ -55,7 +55,7 @@ def serve(_: argparse.Namespace) -> int:
     except OSError as error:
         raise CannotRun(f"QUITA_HOME cannot be used: {error}") from None
     with locked(settings.home):
-        return _supervised(settings, logs)
+        return _run_supervised(settings, logs)
 
 
 @contextlib.contextmanager
@@ -76,7 +76,7 @@ def locked(home: Path) -> Iterator[None]:
         yield
 
 
-def _supervised(settings: "Settings", logs: Path) -> int:
+def _run_supervised(settings: "Settings", logs: Path) -> int:
     supervisor = Supervisor(logs)
     supervisor.drain_s = settings.watching.drain_s
     supervisor.replace_on(signal.SIGHUP, "api")
@@ -126,7 +126,7 @@ def serve_metrics(supervisor: Supervisor, settings: "Settings") -> None:
 
 def answers(host: str, port: int) -> bool:
     """Whether the API that listens on this address of this machine is ready; asked directly, without a proxy."""
-    return _ready(http.client.HTTPConnection(reachable(host), port, timeout=2), "/readyz")
+    return _is_ready(http.client.HTTPConnection(reachable(host), port, timeout=2), "/readyz")
 
 
 def answers_at(base_url: str) -> bool:
@@ -135,14 +135,14 @@ def answers_at(base_url: str) -> bool:
     if not parts.hostname:
         return False
     kind = http.client.HTTPSConnection if parts.scheme == "https" else http.client.HTTPConnection
-    return _ready(kind(parts.hostname, parts.port, timeout=2), f"{parts.path.rstrip('/')}/readyz")
+    return _is_ready(kind(parts.hostname, parts.port, timeout=2), f"{parts.path.rstrip('/')}/readyz")
 
 
-def _ready(connection: http.client.HTTPConnection, path: str) -> bool:
-    with contextlib.closing(connection) as asking:
+def _is_ready(connection: http.client.HTTPConnection, path: str) -> bool:
+    with contextlib.closing(connection) as conn:
         try:
-            asking.request("GET", path)
-            return asking.getresponse().status == 200
+            conn.request("GET", path)
+            return conn.getresponse().status == 200
         except (OSError, http.client.HTTPException):
             return False
 
@@ -207,13 +207,13 @@ def one_process(fd: int, started_fd: int | None = None) -> int:
             self.should_exit = True
             app.stopping()
 
-    server = Server(_configured(app, connections))
+    server = Server(_uvicorn_config(app, connections))
     look_for_cycles_rarely()
     uvloop.run(server.serve(sockets=[socket.socket(fileno=fd)]))
     return 0 if server.started else 1
 
 
-def _configured(app: "CellRouter", connections: "Connections") -> "uvicorn.Config":
+def _uvicorn_config(app: "CellRouter", connections: "Connections") -> "uvicorn.Config":
     import uvicorn
 
     return uvicorn.Config(

@@ -37,25 +37,25 @@ class Supervisor:
         self._children: list[Child] = []
         self._servers: list[EmbeddedServer] = []
         self._restart_at: dict[str, float] = {}
-        self._replace_asked = ""  # the kind of process to replace
+        self._kind_to_replace = ""  # the kind of process to replace
         self._to_replace: list[Child] = []
-        self._read: dict[Path, int] = {}
-        self._changed: Callable[[], None] = lambda: None
+        self._read_offsets: dict[Path, int] = {}
+        self._changed_callback: Callable[[], None] = lambda: None
         self._at_each_tick: Callable[[], None] = lambda: None
-        self._ended: Callable[[int], None] = lambda _: None
+        self._ended_callback: Callable[[int], None] = lambda _: None
         self._wake_in, self._wake_out = os.pipe()
         for end in (self._wake_in, self._wake_out):
             os.set_blocking(end, False)
         signal.set_wakeup_fd(self._wake_out, warn_on_full_buffer=False)
         for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
-            signal.signal(number, self._asked_to_stop)
+            signal.signal(number, self._request_stop)
         signal.signal(signal.SIGCHLD, lambda *_: None)  # only to wake the loop
 
     def log(self, kind: str) -> Path:
         """The log of a kind of process."""
         path = self.logs / f"{kind}.log"
-        if path not in self._read:
-            self._read[path] = path.stat().st_size if path.exists() else 0
+        if path not in self._read_offsets:
+            self._read_offsets[path] = path.stat().st_size if path.exists() else 0
         return path
 
     def add(self, child: Child) -> None:
@@ -66,7 +66,7 @@ class Supervisor:
 
     def on_change(self, changed: Callable[[], None]) -> None:
         """`changed` is called whenever a process was started."""
-        self._changed = changed
+        self._changed_callback = changed
 
     def on_tick(self, look: Callable[[], None]) -> None:
         """`look` is called several times a second once the API is ready; it may add children."""
@@ -74,25 +74,25 @@ class Supervisor:
 
     def on_end(self, ended: Callable[[int], None]) -> None:
         """`ended` is called with the process id of each child that ended before the supervisor stops."""
-        self._ended = ended
+        self._ended_callback = ended
 
     def replace_on(self, number: signal.Signals, kind: str) -> None:
         """On this signal, replaces all processes of a kind one by one, each once its successor listens."""
 
-        def asked(_number: int, _frame: FrameType | None) -> None:
-            self._replace_asked = kind
+        def request_replacement(_number: int, _frame: FrameType | None) -> None:
+            self._kind_to_replace = kind
 
-        signal.signal(number, asked)
+        signal.signal(number, request_replacement)
 
     def pids(self) -> dict[str, list[int]]:
-        found: dict[str, list[int]] = {"supervisor": [os.getpid()]}
+        pids_by_kind: dict[str, list[int]] = {"supervisor": [os.getpid()]}
         for server in self._servers:
-            found[server.kind] = [server.pid]
+            pids_by_kind[server.kind] = [server.pid]
         for child in self._children:
-            pids = found.setdefault(child.kind, [])
+            pids = pids_by_kind.setdefault(child.kind, [])
             if child.process is not None:
                 pids.append(child.process.pid)
-        return found
+        return pids_by_kind
 
     def run(self, *, ready: Callable[[], bool], on_ready: Callable[[], None], ready_s_max: float) -> None:
         """Runs until a signal asks to stop. CannotRun when `ready` has not become true after `ready_s_max`."""
@@ -114,7 +114,7 @@ class Supervisor:
     def stop(self) -> None:
         kinds = list(dict.fromkeys(child.kind for child in self._children))
         for kind in kinds:
-            self._end([child for child in self._children if child.kind == kind])
+            self._stop_children([child for child in self._children if child.kind == kind])
         for server in reversed(self._servers):
             with contextlib.suppress(ProcessLookupError):
                 server.stop()
@@ -132,14 +132,14 @@ class Supervisor:
                 except (CannotStart, OSError) as error:  # its port is taken, the disk is full: the others go on
                     say(str(error))
                 changed = True
-        changed |= self._replace()
+        changed |= self._continue_replacement()
         for child in self._children:
             if child.replaced is not None:
                 continue
             if child.process is not None and child.process.poll() is not None:
-                self._ended(child.process.pid)
-                others = any(one.listens() for one in self._children if one.kind == child.kind)
-                say(f"{child.kind} {child.died(others_listen=others)}")
+                self._ended_callback(child.process.pid)
+                others_listen = any(one.listens() for one in self._children if one.kind == child.kind)
+                say(f"{child.kind} {child.died(others_listen=others_listen)}")
             if child.process is None and time.monotonic() >= child.due:
                 try:
                     child.start()
@@ -147,13 +147,13 @@ class Supervisor:
                     say(f"{child.kind} cannot be started: {error.strerror}; trying again in {child.put_off():.1f} s")
                 changed = True
         if changed:
-            self._changed()
+            self._changed_callback()
 
-    def _replace(self) -> bool:
+    def _continue_replacement(self) -> bool:
         """Carries on the replacement that was asked for; returns whether a process has started or ended."""
-        if self._replace_asked and not self._to_replace:
-            self._to_replace = [child for child in self._children if child.kind == self._replace_asked]
-            self._replace_asked = ""
+        if self._kind_to_replace and not self._to_replace:
+            self._to_replace = [child for child in self._children if child.kind == self._kind_to_replace]
+            self._kind_to_replace = ""
         if not self._to_replace:
             return False
         child = self._to_replace[0]
@@ -168,18 +168,18 @@ class Supervisor:
                 self._to_replace.clear()
             return True
         old = child.replaced.pid
-        became = child.go_on()
-        if became is None:
+        outcome = child.go_on()
+        if outcome is None:
             return False
-        say(f"{child.kind} {became}")
+        say(f"{child.kind} {outcome}")
         if child.process is not None and child.process.pid == old:
             self._to_replace.clear()
         else:
-            self._ended(old)
+            self._ended_callback(old)
             del self._to_replace[0]
         return True
 
-    def _end(self, children: list[Child]) -> None:
+    def _stop_children(self, children: list[Child]) -> None:
         processes = [(child.kind, process) for child in children for process in child.processes()]
         for _, process in processes:
             process.terminate()
@@ -200,21 +200,21 @@ class Supervisor:
             with contextlib.suppress(BlockingIOError):
                 os.read(self._wake_in, 4096)
 
-    def _asked_to_stop(self, _number: int, _frame: FrameType | None) -> None:
+    def _request_stop(self, _number: int, _frame: FrameType | None) -> None:
         self.stopping = True
 
     def _echo_errors(self) -> None:
-        for path, start in self._read.items():
+        for path, start in self._read_offsets.items():
             if not path.exists() or path.stat().st_size <= start:
                 continue
             with path.open("rb") as file:
                 file.seek(start)
                 text = file.read(1_000_000)
-            whole = text[: text.rfind(b"\n") + 1] or (text if len(text) == 1_000_000 else b"")
-            self._read[path] = start + len(whole)
-            errors = [said for line in whole.splitlines() if (said := _error_in(line))]
-            for said in errors[:_ECHO_LINES_MAX]:
-                say(f"{path.stem}: {said}")
+            lines = text[: text.rfind(b"\n") + 1] or (text if len(text) == 1_000_000 else b"")
+            self._read_offsets[path] = start + len(lines)
+            errors = [error for line in lines.splitlines() if (error := _error_in(line))]
+            for error in errors[:_ECHO_LINES_MAX]:
+                say(f"{path.stem}: {error}")
 
     def _bound_logs(self) -> None:
         """Copies a large log and empties it, because its writers keep it open and append. Lines written between the two
@@ -230,8 +230,8 @@ class Supervisor:
                 except OSError:
                     copy.unlink(missing_ok=True)
                 os.truncate(path, 0)
-                if path in self._read:
-                    self._read[path] = 0
+                if path in self._read_offsets:
+                    self._read_offsets[path] = 0
 
 
 def say(line: str) -> None:

@@ -21,7 +21,7 @@ class Traced:
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
         status, request_id, began_ns = 0, "", time.time_ns()
 
-        async def noting(message: Any) -> None:
+        async def send_and_note(message: Any) -> None:
             nonlocal status, request_id
             if message["type"] == "http.response.start":
                 status = message["status"]
@@ -29,12 +29,12 @@ class Traced:
             await send(message)
 
         try:
-            await self._app(scope, receive, noting)
+            await self._app(scope, receive, send_and_note)
         finally:
             if request_id:
-                self._add(scope, status, request_id, began_ns)
+                self._add_span(scope, status, request_id, began_ns)
 
-    def _add(self, scope: Any, status: int, request_id: str, began_ns: int) -> None:
+    def _add_span(self, scope: Any, status: int, request_id: str, began_ns: int) -> None:
         # Only the template: a path may contain a merchant's key, or the token of a payer's page or of a bank callback.
         route = scope.get("path_template")
         attributes: dict[str, str | int | bool] = {
@@ -54,5 +54,5 @@ class Traced:
 
 
 def _header(headers: Any, name: bytes) -> str:
-    given = headers.items() if isinstance(headers, Mapping) else headers
-    return next((value.decode("latin-1") for key, value in given if key.lower() == name), "")
+    pairs = headers.items() if isinstance(headers, Mapping) else headers
+    return next((value.decode("latin-1") for key, value in pairs if key.lower() == name), "")

@@ -37,7 +37,7 @@ _WORKER = (sys.executable, "-m", "workers")
 _ROOT = Path(__file__).resolve().parents[2]
 
 # Two approved merchants, and one that must still complete its registration.
-_DEMO = (
+_DEMO_MERCHANTS = (
     ("Padaria Aurora", True, "approved"),
     ("Oficina Boa Vista", True, "approved"),
     ("Livraria Ipê", False, "pending"),
@@ -67,18 +67,18 @@ def up(_: argparse.Namespace) -> int:
 def _run(home: Path, supervisor: Supervisor) -> int:
     (home / "dev.json").unlink(missing_ok=True)  # written again when the API answers
     env = _environment(home)
-    host, number = env.get("HOST") or "127.0.0.1", _number(env, "PORT", 8000)
-    processes = _number(env, "API_PROCESSES", 2)
+    host, number = env.get("HOST") or "127.0.0.1", _whole_number(env, "PORT", 8000)
+    processes = _whole_number(env, "API_PROCESSES", 2)
     port = Port(host, number, processes)  # before all else, because a port in use is the likeliest fault
-    own_bank = not _loopback_bank(env)
-    workers = _worker_environments(env, _number(env, "WORKER_PROCESSES", 1))
+    own_bank = not _has_bank_url(env)
+    workers = _worker_environments(env, _whole_number(env, "WORKER_PROCESSES", 1))
     env["METRICS_PORT"] = str(_metrics_port(env, home))
     owner_url = _start_servers(home, env, supervisor)
     if own_bank:
         env["BANK_PORT"] = str(_bank_port(env, home))
         env["BANK_URL"] = f"http://127.0.0.1:{env['BANK_PORT']}"
     settings = _settings(env)
-    merchants, staff = asyncio.run(_prepare(settings, owner_url, home))
+    merchants, staff = asyncio.run(_migrate_and_seed(settings, owner_url, home))
     supervisor.drain_s = settings.watching.drain_s
     if supervisor.stopping:
         return 0
@@ -87,27 +87,27 @@ def _run(home: Path, supervisor: Supervisor) -> int:
     # A process takes two seconds of a core to start: the other API processes start after the first is ready.
     first, *others = api_children(processes, port, env, supervisor.log("api"))
     supervisor.add(first)
-    for own in workers:
-        supervisor.add(Child("worker", _WORKER, env=env | own, log=supervisor.log("worker")))
+    for worker_env in workers:
+        supervisor.add(Child("worker", _WORKER, env=env | worker_env, log=supervisor.log("worker")))
     if own_bank:
-        supervisor.add(_bank(env, settings, supervisor.log("bank")))
+        supervisor.add(_simulated_bank(env, settings, supervisor.log("bank")))
 
     ready_at = 0.0
 
-    def changed() -> None:
-        state = _state(home, settings, owner_url, ready_at, supervisor.pids())
+    def write_state() -> None:
+        state = _running_state(home, settings, owner_url, ready_at, supervisor.pids())
         try:
             write_private(home / "run.json", msgspec.json.encode(state))
         except OSError as error:  # a full disk must not end the supervisor; the next change writes the file again
             say(f"run.json cannot be written: {error.strerror}")
 
-    def ready() -> None:
+    def finish_start() -> None:
         nonlocal ready_at
         ready_at = time.time()
         for child in others:
             supervisor.add(child)
         supervisor.tend()
-        shown = {
+        details = {
             "base_url": settings.base_url,
             "app_url": settings.app_url,
             "docs_url": settings.docs_url,
@@ -115,27 +115,29 @@ def _run(home: Path, supervisor: Supervisor) -> int:
             "merchants": merchants,
             "staff": staff,
         }
-        write_private(home / "dev.json", msgspec.json.format(msgspec.json.encode(shown)) + b"\n")
+        write_private(home / "dev.json", msgspec.json.format(msgspec.json.encode(details)) + b"\n")
         _greet(settings, merchants)
 
-    supervisor.on_tick(_cell_workers(supervisor, CellWatch(settings), env, len(workers)))
-    supervisor.on_change(changed)
-    supervisor.run(ready=lambda: answers(settings.host, settings.port), on_ready=ready, ready_s_max=_READY_S_MAX)
+    supervisor.on_tick(_cell_workers_tick(supervisor, CellWatch(settings), env, len(workers)))
+    supervisor.on_change(write_state)
+    supervisor.run(ready=lambda: answers(settings.host, settings.port), on_ready=finish_start, ready_s_max=_READY_S_MAX)
     say("stopping")
     return 0
 
 
-def _cell_workers(supervisor: Supervisor, cells: CellWatch, env: dict[str, str], workers: int) -> Callable[[], None]:
+def _cell_workers_tick(
+    supervisor: Supervisor, cells: CellWatch, env: dict[str, str], workers: int
+) -> Callable[[], None]:
     """Returns the tick function that adds workers for each new cell of the directory, as many as home has."""
     shared = {name: value for name, value in env.items() if name != "WORKER_PORT"}
 
-    def look() -> None:
+    def add_workers() -> None:
         for number in cells.new():
             for _ in range(workers):
-                own = shared | {"CELL": str(number)}
-                supervisor.add(Child("worker", _WORKER, env=own, log=supervisor.log("worker")))
+                worker_env = shared | {"CELL": str(number)}
+                supervisor.add(Child("worker", _WORKER, env=worker_env, log=supervisor.log("worker")))
 
-    return look
+    return add_workers
 
 
 def _settings(env: dict[str, str]) -> Settings:
@@ -145,14 +147,14 @@ def _settings(env: dict[str, str]) -> Settings:
         raise CannotRun(str(error)) from None
 
 
-def _loopback_bank(env: dict[str, str]) -> bool:
+def _has_bank_url(env: dict[str, str]) -> bool:
     """Whether BANK_URL names a bank; CannotRun when that bank is not on this machine."""
     if env.get("BANK_URL") and not is_loopback(env["BANK_URL"]):
         raise CannotRun("`quita up` is local work: for a bank elsewhere see docs/production.md (`quita serve`)")
     return bool(env.get("BANK_URL"))
 
 
-def _state(
+def _running_state(
     home: Path, settings: Settings, owner_url: str, ready_at: float, pids: dict[str, list[int]]
 ) -> running.Running:
     return running.Running(
@@ -219,45 +221,45 @@ def _environment(home: Path) -> dict[str, str]:
     return env
 
 
-def _number(env: dict[str, str], name: str, default: int) -> int:
+def _whole_number(env: dict[str, str], name: str, default: int) -> int:
     text = env.get(name) or str(default)
     if not (text.isascii() and text.isdigit() and 0 < int(text) < 65_536):
         raise CannotRun(f"{name} must be a whole number from 1 to 65535, not {text!r}")
     return int(text)
 
 
-def _bank(env: dict[str, str], settings: Settings, log: Path) -> Child:
+def _simulated_bank(env: dict[str, str], settings: Settings, log: Path) -> Child:
     callback = f"{settings.base_url}/bank/{settings.bank_callback_token}/boletos"
     # Anyone who reaches the simulated bank can make payments out of nothing: it listens on loopback only.
-    own = {**env, "BANK_BOLETO_WEBHOOK": callback, "HOST": "127.0.0.1"}
-    return Child("bank", [sys.executable, "-m", "banks.simulated"], env=own, log=log)
+    bank_env = {**env, "BANK_BOLETO_WEBHOOK": callback, "HOST": "127.0.0.1"}
+    return Child("bank", [sys.executable, "-m", "banks.simulated"], env=bank_env, log=log)
 
 
 def _bank_port(env: dict[str, str], home: Path) -> int:
     if not env.get("BANK_PORT"):
         return remembered_port(home / "bank.port")
-    asked = _number(env, "BANK_PORT", 0)
-    if not port_is_free(asked):
-        raise CannotRun(f"port {asked} is taken; set BANK_PORT to another")
-    return asked
+    port = _whole_number(env, "BANK_PORT", 0)
+    if not port_is_free(port):
+        raise CannotRun(f"port {port} is taken; set BANK_PORT to another")
+    return port
 
 
 def _metrics_port(env: dict[str, str], home: Path) -> int:
-    return _number(env, "METRICS_PORT", 0) if env.get("METRICS_PORT") else remembered_port(home / "metrics.port")
+    return _whole_number(env, "METRICS_PORT", 0) if env.get("METRICS_PORT") else remembered_port(home / "metrics.port")
 
 
 def _worker_environments(env: dict[str, str], workers: int) -> list[dict[str, str]]:
     """The variables that differ between workers: with WORKER_PORT, consecutive ports from there on."""
     if not env.get("WORKER_PORT"):
         return [{} for _ in range(workers)]
-    first = _number(env, "WORKER_PORT", 0)
+    first = _whole_number(env, "WORKER_PORT", 0)
     for port in range(first, first + workers):
         if port > 65_535 or not port_is_free(port):
             raise CannotRun(f"port {port} is taken; set WORKER_PORT to another, of which {workers} are free on end")
     return [{"WORKER_PORT": str(first + index)} for index in range(workers)]
 
 
-async def _prepare(settings: Settings, owner_url: str, home: Path) -> tuple[list[Any], dict[str, str]]:
+async def _migrate_and_seed(settings: Settings, owner_url: str, home: Path) -> tuple[list[Any], dict[str, str]]:
     """Checks that both servers answer and migrates. Returns the demo merchants and the demo member of staff, which the
     first start creates."""
     import asyncpg
@@ -272,20 +274,20 @@ async def _prepare(settings: Settings, owner_url: str, home: Path) -> tuple[list
         async with asyncio.timeout(_REACH_S_MAX):
             await (await connect(owner_url)).close()
     except (OSError, TimeoutError, ValueError, asyncpg.PostgresError, asyncpg.InterfaceError) as error:
-        raise CannotRun(f"PostgreSQL at DATABASE_URL cannot be reached: {_short(error)}") from None
+        raise CannotRun(f"PostgreSQL at DATABASE_URL cannot be reached: {_reason(error)}") from None
     try:
         redis = open_redis(settings.redis_url, blocking=False)
         async with asyncio.timeout(_REACH_S_MAX):
             await redis.ping()
         await redis.aclose(close_connection_pool=True)
     except (OSError, TimeoutError, ValueError, RedisError) as error:
-        raise CannotRun(f"Redis at REDIS_URL cannot be reached: {_short(error)}") from None
+        raise CannotRun(f"Redis at REDIS_URL cannot be reached: {_reason(error)}") from None
     try:
         for name in await migrate(owner_url, app_url=settings.database_url, report_url=settings.database_report_url):
             say(f"migrated {name}")
         await migrate_cells(owner_url, owner_url, say)
     except (asyncpg.PostgresError, CannotGrant) as error:
-        raise CannotRun(f"the database cannot be migrated: {_short(error)}") from None
+        raise CannotRun(f"the database cannot be migrated: {_reason(error)}") from None
     conn = await connect(settings.database_url)
     try:
         merchants = await _demo_merchants(conn, home / "merchants.json")
@@ -299,19 +301,19 @@ async def _demo_merchants(conn: Any, file: Path) -> list[Any]:
     from commands.merchants.merchants import create_merchant
 
     with contextlib.suppress(FileNotFoundError, msgspec.MsgspecError):
-        known = msgspec.json.decode(file.read_bytes(), type=list[dict[str, Any]])  # noqa: ASYNC240 - nothing else runs
-        ids = [merchant["account_id"] for merchant in known]
-        there = await conn.fetchval("SELECT count(*) FROM account WHERE account_id = ANY($1::uuid[])", ids)
-        if there == len(_DEMO):
-            return known
+        stored = msgspec.json.decode(file.read_bytes(), type=list[dict[str, Any]])  # noqa: ASYNC240 - nothing else runs
+        ids = [merchant["account_id"] for merchant in stored]
+        count = await conn.fetchval("SELECT count(*) FROM account WHERE account_id = ANY($1::uuid[])", ids)
+        if count == len(_DEMO_MERCHANTS):
+            return stored
     async with conn.transaction():
-        made = [
+        created = [
             msgspec.to_builtins(await create_merchant(conn, name=name, address=address, kyc=kyc, now=datetime.now(UTC)))
-            for name, address, kyc in _DEMO
+            for name, address, kyc in _DEMO_MERCHANTS
         ]
         # Written before the commit: the count above detects a file without rows, but nothing rows without a file.
-        write_private(file, msgspec.json.encode(made))
-    return made
+        write_private(file, msgspec.json.encode(created))
+    return created
 
 
 async def _demo_staff(conn: Any, file: Path) -> dict[str, str]:
@@ -320,14 +322,14 @@ async def _demo_staff(conn: Any, file: Path) -> dict[str, str]:
     from runtime.passwords import hash_password
 
     with contextlib.suppress(FileNotFoundError, msgspec.MsgspecError):
-        known = msgspec.json.decode(file.read_bytes(), type=dict[str, str])  # noqa: ASYNC240 - nothing else runs
-        if await conn.fetchval("SELECT true FROM dashboard_user WHERE email = $1", known["email"]):
-            return known
-    made = {"email": f"equipe.{secrets.token_hex(3)}@example.com", "password": secrets.token_urlsafe(12)}
+        stored = msgspec.json.decode(file.read_bytes(), type=dict[str, str])  # noqa: ASYNC240 - nothing else runs
+        if await conn.fetchval("SELECT true FROM dashboard_user WHERE email = $1", stored["email"]):
+            return stored
+    created = {"email": f"equipe.{secrets.token_hex(3)}@example.com", "password": secrets.token_urlsafe(12)}
     async with conn.transaction():
-        await add_staff(conn, made["email"], hash_password(made["password"]), role="admin", now=datetime.now(UTC))
-        write_private(file, msgspec.json.encode(made))
-    return made
+        await add_staff(conn, created["email"], hash_password(created["password"]), role="admin", now=datetime.now(UTC))
+        write_private(file, msgspec.json.encode(created))
+    return created
 
 
 def _greet(settings: Settings, merchants: list[Any]) -> None:
@@ -357,7 +359,7 @@ def _greet(settings: Settings, merchants: list[Any]) -> None:
 """)
 
 
-def _short(error: BaseException) -> str:
+def _reason(error: BaseException) -> str:
     """The reason in one line, without the server's address, which may contain a password."""
     if isinstance(error, TimeoutError):
         return f"no answer in {_REACH_S_MAX:.0f} s"

@@ -47,48 +47,50 @@ class Api:
     def get(self, path: str, /, **query: Any) -> Any:
         """Sends a GET request. In `query`, None leaves a parameter out and a list repeats it."""
         given = {name: value for name, value in query.items() if value is not None}
-        return self._asked("GET", path + (f"?{urlencode(given, doseq=True)}" if given else ""), None, {})
+        return self._send("GET", path + (f"?{urlencode(given, doseq=True)}" if given else ""), None, {})
 
     def post(self, path: str, body: Any = None, *, key: bool = False, sandbox_bank: str | None = None) -> Any:
         """Sends a POST request; with `key`, it carries a new Idempotency-Key."""
         headers = {"Idempotency-Key": str(uuid.uuid4())} if key else {}
         if sandbox_bank is not None:
             headers["X-Sandbox-Bank"] = sandbox_bank
-        return self._asked("POST", path, body, headers)
+        return self._send("POST", path, body, headers)
 
     def patch(self, path: str, body: Any) -> Any:
-        return self._asked("PATCH", path, body, {})
+        return self._send("PATCH", path, body, {})
 
-    def _asked(self, method: str, path: str, body: Any, headers: dict[str, str]) -> Any:
+    def _send(self, method: str, path: str, body: Any, headers: dict[str, str]) -> Any:
         sent = None if body is None else json.dumps(body).encode()
         if sent is not None:
             headers = headers | {"Content-Type": "application/json"}
         for last in (False, True):  # the token may have expired: it lives an hour, and some commands run all day
-            status, answer = self._ask(method, path, sent, headers | {"Authorization": f"Bearer {self._issued()}"})
+            status, answer = self._request(
+                method, path, sent, headers | {"Authorization": f"Bearer {self._access_token()}"}
+            )
             if status < 400:
                 return answer
             if status == 401 and not last:
                 self._token = ""
                 continue
-            if _later(status):
-                raise Away(f"the API answers {status}: {_told(answer)}")
+            if _is_temporary(status):
+                raise Away(f"the API answers {status}: {_error_text(answer)}")
             break
         raise ApiRefused(answer["error"])
 
-    def _issued(self) -> str:
+    def _access_token(self) -> str:
         if not self._token:
             form = {"grant_type": "client_credentials", **self._keys._asdict()}
             del form["url"]
             headers = {"Content-Type": "application/x-www-form-urlencoded"}
-            status, answer = self._ask("POST", "/v1/oauth/token", urlencode(form).encode(), headers)
-            if _later(status):
-                raise Away(f"the API answers {status}: {_told(answer)}")
+            status, answer = self._request("POST", "/v1/oauth/token", urlencode(form).encode(), headers)
+            if _is_temporary(status):
+                raise Away(f"the API answers {status}: {_error_text(answer)}")
             if status != 200:
-                raise CannotRun(f"the API refuses the credential: {_told(answer)}")
+                raise CannotRun(f"the API refuses the credential: {_error_text(answer)}")
             self._token = answer["access_token"]
         return self._token
 
-    def _ask(self, method: str, path: str, body: bytes | None, headers: dict[str, str]) -> tuple[int, Any]:
+    def _request(self, method: str, path: str, body: bytes | None, headers: dict[str, str]) -> tuple[int, Any]:
         parts = address(self._keys.url)
         if self._connection is None:
             self._connection = connection_to(self._keys.url, _ANSWER_S)
@@ -102,17 +104,17 @@ class Api:
             raise Away(f"the API at {self._keys.url} does not answer: {short(error)}") from error
 
 
-def _later(status: int) -> bool:
+def _is_temporary(status: int) -> bool:
     """Whether the same request may succeed later."""
     return status == 429 or status >= 500
 
 
-def _told(answer: Any) -> str:
+def _error_text(answer: Any) -> str:
     """The text of an error answer: from the API, the token endpoint (RFC 6749), or a proxy in front of the API."""
     given = answer if isinstance(answer, dict) else {}
     error = given.get("error")
-    said = error.get("message") if isinstance(error, dict) else given.get("error_description")
-    return str(said or answer)[:200]
+    message = error.get("message") if isinstance(error, dict) else given.get("error_description")
+    return str(message or answer)[:200]
 
 
 def address(url: str) -> SplitResult:

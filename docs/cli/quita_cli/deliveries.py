@@ -13,8 +13,8 @@ from .api import address, connection_to, short
 
 ANSWER_S_MAX = 10.0
 """How long the service waits for a receiver's answer."""
-_KEEP_BYTES = 1024
-_READ_S = 2.0
+_ANSWER_BYTES_MAX = 1024
+_ANSWER_READ_S_MAX = 2.0
 """How long the service reads an answer's body."""
 
 
@@ -64,11 +64,11 @@ def post(url: str, body: bytes, headers: dict[str, str], *, pieces: int = 1, pau
     connection = connection_to(url, ANSWER_S_MAX)
     began = time.monotonic()
     try:
-        sent: bytes | Iterable[bytes] = body if pieces == 1 else _slowly(body, pieces, pause_s)
+        sent: bytes | Iterable[bytes] = body if pieces == 1 else _in_pieces(body, pieces, pause_s)
         connection.request("POST", path, sent, headers | {"Content-Length": str(len(body))})
         answer = connection.getresponse()
         took_s = time.monotonic() - began
-        return Said(answer.status, "", _beginning(answer).decode("utf-8", "replace"), took_s)
+        return Said(answer.status, "", _read_beginning(answer).decode("utf-8", "replace"), took_s)
     except (OSError, http.client.HTTPException) as error:
         absent = isinstance(error, OSError) and not isinstance(error, TimeoutError)
         return Said(None, short(error), "", time.monotonic() - began, absent)
@@ -76,17 +76,21 @@ def post(url: str, body: bytes, headers: dict[str, str], *, pieces: int = 1, pau
         connection.close()
 
 
-def _beginning(answer: http.client.HTTPResponse) -> bytes:
-    """The beginning of the answer's body. Reading stops after _READ_S, because an event stream never ends; errors are
-    ignored, because the status alone decides."""
-    kept, until = b"", time.monotonic() + _READ_S
+def _read_beginning(answer: http.client.HTTPResponse) -> bytes:
+    """The beginning of the answer's body. Reading stops after _ANSWER_READ_S_MAX, because an event stream never ends;
+    errors are ignored, because the status alone decides."""
+    kept, until = b"", time.monotonic() + _ANSWER_READ_S_MAX
     with suppress(OSError, http.client.HTTPException):
-        while len(kept) < _KEEP_BYTES and time.monotonic() < until and (part := answer.read1(_KEEP_BYTES - len(kept))):
+        while (
+            len(kept) < _ANSWER_BYTES_MAX
+            and time.monotonic() < until
+            and (part := answer.read1(_ANSWER_BYTES_MAX - len(kept)))
+        ):
             kept += part
     return kept
 
 
-def _slowly(body: bytes, pieces: int, pause_s: float) -> Iterator[bytes]:
+def _in_pieces(body: bytes, pieces: int, pause_s: float) -> Iterator[bytes]:
     size = -(-len(body) // pieces)
     for begin in range(0, len(body), size):
         if begin:

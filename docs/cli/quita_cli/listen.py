@@ -87,10 +87,10 @@ def _forward(args: argparse.Namespace, secret: str, item: dict[str, Any]) -> boo
 
 
 def _tell(args: argparse.Namespace, item: dict[str, Any], said: Said, attempt: int, *, waits: bool) -> None:
-    about = {name: item[name] for name in ("sequence", "type", "event_id")}
-    told = {"attempt": attempt, "status": said.status, "error": said.error or None, "answer": said.answer}
+    event = {name: item[name] for name in ("sequence", "type", "event_id")}
+    answer = {"attempt": attempt, "status": said.status, "error": said.error or None, "answer": said.answer}
     outcome = f"{said.status or said.error}  {said.took_s * 1000:.0f} ms" + ("; waiting for it" if waits else "")
     line = f"{item['sequence']:>6}  {item['type']:<24}  {item['event_id']}  {outcome}"
-    show(args, about | told | {"again": waits}, line)
+    show(args, event | answer | {"again": waits}, line)
     if said.status and not said.taken and said.answer and not args.json:
         print(f"        {' '.join(said.answer.split())[:200]}", flush=True)

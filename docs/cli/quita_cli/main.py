@@ -124,8 +124,8 @@ def _charges(words: Any) -> None:
     one.add_argument("--status", action="append")
     one.add_argument("--external-id")
     one.add_argument("--limit", type=int, default=25)
-    for change, told in (("pay", "pay a test charge"), ("cancel", "cancel a pending charge")):
-        one = _command(words, change, commands.change_charge, told)
+    for change, help_text in (("pay", "pay a test charge"), ("cancel", "cancel a pending charge")):
+        one = _command(words, change, commands.change_charge, help_text)
         one.add_argument("charge_id")
         one.set_defaults(change=change)
 
@@ -147,20 +147,22 @@ def _pair(text: str) -> tuple[str, str]:
     return key, value
 
 
-def _family(words: Any, name: str, told: str) -> Any:
-    return words.add_parser(name, help=told, description=told).add_subparsers(metavar="WORD", required=True)
+def _family(words: Any, name: str, help_text: str) -> Any:
+    return words.add_parser(name, help=help_text, description=help_text).add_subparsers(metavar="WORD", required=True)
 
 
-def _command(words: Any, name: str, run: Any, told: str, *, needs_api: bool = True) -> Any:
-    made = words.add_parser(name, help=told, description=told, formatter_class=argparse.RawDescriptionHelpFormatter)
+def _command(words: Any, name: str, run: Any, help_text: str, *, needs_api: bool = True) -> Any:
+    parser = words.add_parser(
+        name, help=help_text, description=help_text, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     # `prog` is "quita-cli charges create": the key is the part after the program's name.
-    if examples := _EXAMPLES.get(made.prog.partition(" ")[2]):
+    if examples := _EXAMPLES.get(parser.prog.partition(" ")[2]):
         whole = [each if "quita-cli" in each else f"quita-cli {each}" for each in examples]
-        made.epilog = "examples:\n" + "\n".join(f"  {each}" for each in whole)
-    made.add_argument("--json", action="store_true", help="answer in JSON, for programs")
-    made.add_argument("--profile", default="default", help="which of the stored credentials")
-    made.set_defaults(run=run, needs_api=needs_api)
-    return made
+        parser.epilog = "examples:\n" + "\n".join(f"  {each}" for each in whole)
+    parser.add_argument("--json", action="store_true", help="answer in JSON, for programs")
+    parser.add_argument("--profile", default="default", help="which of the stored credentials")
+    parser.set_defaults(run=run, needs_api=needs_api)
+    return parser
 
 
 if __name__ == "__main__":

@@ -43,8 +43,8 @@ def try_out(args: argparse.Namespace, api: Api) -> int:
 
 def _line(delivery: dict[str, Any]) -> str:
     last = delivery["attempts"][-1] if delivery["attempts"] else {}
-    told = last.get("status") or last.get("outcome") or ""
+    outcome = last.get("status") or last.get("outcome") or ""
     return (
-        f"{delivery['delivery_id']}  {delivery['state']:<9}  {delivery['attempt_count']:>2}  {told!s:<18}  "
+        f"{delivery['delivery_id']}  {delivery['state']:<9}  {delivery['attempt_count']:>2}  {outcome!s:<18}  "
         f"{delivery['type']:<24}  {delivery['created_at']}  {delivery['url']}"
     )
