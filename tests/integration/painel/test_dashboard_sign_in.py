@@ -15,7 +15,7 @@ import pytest_asyncio
 from yarl import URL
 
 from commands.merchants.merchants import MerchantCreated
-from commands.people.attempts import ADDRESS_ATTEMPTS, EMAIL_ATTEMPTS, GAP_MAX, WINDOW, take_attempt
+from commands.people.attempts import ADDRESS_ATTEMPTS, EMAIL_ATTEMPTS, GAP_MAX, WINDOW, reset_attempts, take_attempt
 from commands.people.sessions import IDLE, LIFETIME, SESSIONS_MAX
 from domain.errors import Code, Refused
 from runtime.passwords import hash_password
@@ -244,11 +244,66 @@ async def test_guesses_from_one_address_end_whatever_the_e_mail_and_a_right_pass
         for number in range(ADDRESS_ATTEMPTS):
             # One customer's IPv6 addresses are one address.
             await take_attempt(conn, f"{number}@example.com", f"2001:db8:1:2::{number:x}", now=now, seal=seal)
+        kept = await conn.fetchval("SELECT count(*) FROM sign_in_attempt")
         with pytest.raises(Refused) as refused:
             await take_attempt(conn, "another@example.com", "2001:db8:1:2:ffff::1", now=now, seal=seal)
         assert refused.value.code is Code.RATE_LIMITED
+        assert await conn.fetchval("SELECT count(*) FROM sign_in_attempt") == kept, "no more rows for e-mails"
         await take_attempt(conn, "another@example.com", "2001:db8:1:3::1", now=now, seal=seal)
         await take_attempt(conn, "another@example.com", "192.0.2.1", now=now + WINDOW, seal=seal)
+
+
+async def test_a_right_password_gives_its_own_attempt_back_and_that_of_a_known_browser_none_of_the_address(
+    pool: Pool,
+) -> None:
+    seal, now, address = Seal(settings_with().secret_key), datetime.now(UTC), "192.0.2.7"
+    async with pool.acquire() as conn:
+        for number in range(ADDRESS_ATTEMPTS + 1):
+            await take_attempt(conn, f"right-{number}@example.com", address, now=now, seal=seal)
+            await reset_attempts(conn, f"right-{number}@example.com", address, seal=seal)
+        for number in range(ADDRESS_ATTEMPTS):
+            await take_attempt(conn, f"wrong-{number}@example.com", address, now=now, seal=seal)
+        # Otherwise whoever has an account could guess on and on between two sign-ins of their own.
+        await take_attempt(conn, "known@example.com", address, now=now, seal=seal, device="known")
+        await reset_attempts(conn, "known@example.com", address, seal=seal, device="known")
+        with pytest.raises(Refused):
+            await take_attempt(conn, "another@example.com", address, now=now, seal=seal)
+
+
+async def test_waits_of_an_e_mail_double_and_whoever_is_told_to_wait_uses_up_no_attempt(pool: Pool) -> None:
+    seal, now, email = Seal(settings_with().secret_key), datetime.now(UTC), "guessed@example.com"
+    strangers = (f"198.51.{number // 256}.{number % 256}" for number in itertools.count())
+    async with pool.acquire() as conn:
+
+        async def waits(address: str) -> int | None:
+            """The wait that an attempt is told; None for one whose password is looked at."""
+            try:
+                await take_attempt(conn, email, address, now=now, seal=seal)
+            except Refused as refused:
+                return refused.retry_after_s
+            return None
+
+        began = now
+        assert [await waits(next(strangers)) for _ in range(EMAIL_ATTEMPTS)] == [None] * EMAIL_ATTEMPTS
+        for wait_s in (1, 2, 4, 8, 16, 32, 60, 60):
+            assert await waits(next(strangers)) == wait_s + 1
+            now += timedelta(seconds=wait_s)
+            assert await waits(next(strangers)) is None
+        for _ in range(ADDRESS_ATTEMPTS + 1):
+            assert await waits("203.0.113.77") == 61
+        now += GAP_MAX
+        assert await waits("203.0.113.77") is None
+        # The quarter of an hour begins with the latest attempt.
+        now += WINDOW - timedelta(seconds=1)
+        assert now - began > WINDOW
+        assert [await waits(next(strangers)) for _ in range(2)] == [None, 61]
+        now += WINDOW
+        assert [await waits("192.0.2.99") for _ in range(EMAIL_ATTEMPTS)] == [None] * EMAIL_ATTEMPTS
+        # That of one address begins with the first: nobody prolongs it by going on.
+        now += timedelta(minutes=10)
+        assert await waits("192.0.2.99") == 301
+        now += timedelta(minutes=5)
+        assert await waits("192.0.2.99") is None
 
 
 async def test_signing_in_rightly_again_and_again_is_never_throttled(address: str, merchant: MerchantCreated) -> None:

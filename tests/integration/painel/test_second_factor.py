@@ -136,6 +136,11 @@ async def test_a_recovery_code_comes_in_once_and_that_is_written_down(
                 seen = await person.opened("/painel/auditoria")
                 assert "com: código de recuperação" in seen.text
     assert await pool.fetchval("SELECT count(*) FROM recovery_code WHERE email = $1", merchant.dashboard.email) == 8
+    # They are counted like passwords.
+    async with person_of(address, merchant, signed_in=False) as person:
+        asked = await person.sign_in()
+        guesses = [(await _send_code(person, asked, "A" * 12)).status for _ in range(EMAIL_ATTEMPTS)]
+        assert (guesses[0], guesses[-1]) == (403, 429)
 
 
 async def test_codes_are_guessed_ten_times_a_day_whatever_the_password_is_worth(

@@ -195,6 +195,8 @@ async def test_of_an_erased_payer_no_destination_stays_once_staff_decided(env: E
     )
     before = await ask(env, charge_id, 1_000)
     await refused(env, before)
+    kept = "SELECT count(*) FROM held_refund WHERE refund_id = ANY($1) AND request ? 'destination_sealed'"
+    assert await env.pool.fetchval(kept, [before]) == 1, "staff see where it was to go until the payer is erased"
     async with session(env.pool) as conn:
         assert await erase_charges(conn, env.account, [charge_id], now=to_millisecond(utc_now())) == [charge_id]
     sent, not_sent = [await ask(env, charge_id, 1_000) for _ in range(2)]
@@ -202,7 +204,6 @@ async def test_of_an_erased_payer_no_destination_stays_once_staff_decided(env: E
     await refused(env, not_sent)
     await env.works(charge_id)
     assert await env.sent(sent) == [1_000]
-    kept = "SELECT count(*) FROM held_refund WHERE refund_id = ANY($1) AND request ? 'destination_sealed'"
     assert await env.pool.fetchval(kept, [before, sent, not_sent]) == 0
 
 

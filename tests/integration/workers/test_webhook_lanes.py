@@ -391,10 +391,17 @@ async def test_what_is_held_or_released_in_portions_is_so_to_the_last(pool: Pool
     await lane_becomes(
         "state = 'open', paused_at = NULL, paused_reason = NULL, releasing_since = now() - '1 h'::interval"
     )
-    for left in (True, False):
+    # The first is of a sandbox whose clock was advanced.
+    next_year = "UPDATE webhook_delivery SET created_at = now() + '1 year' WHERE endpoint_id = $1 AND sequence = 1"
+    await conn.execute(next_year, merchant.endpoint.endpoint_id)
+    due = "SELECT sequence FROM webhook_delivery WHERE endpoint_id = $1 AND state = 'pending' AND due_at < $2"
+    for left, sequences in ((True, {1}), (False, {1, 2})):
         await release_held(conn, lanes_max=1_000, limit=1)
         await end_release(conn, late=timedelta(minutes=2), lanes_max=1_000)
         assert await goes_on("releasing_since") is left
+        assert {
+            row["sequence"] for row in await conn.fetch(due, merchant.endpoint.endpoint_id, datetime.now(UTC))
+        } == sequences
 
 
 async def test_what_is_held_for_fourteen_days_is_given_up_and_stays_in_the_feed(pool: Pool, redis_url: str) -> None:

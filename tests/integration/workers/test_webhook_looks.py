@@ -14,6 +14,11 @@ UPDATE webhook_lane l SET state = 'broken', blocked_until = $2
 FROM webhook_endpoint e WHERE e.endpoint_id = l.endpoint_id AND e.account_id = $1
 """
 
+_GROW = """
+UPDATE webhook_lane l SET concurrency = 8
+FROM webhook_endpoint e WHERE e.endpoint_id = l.endpoint_id AND e.account_id = $1
+"""
+
 
 async def _wait_until(pool: Pool, merchant: Merchant, due_at: datetime) -> None:
     await pool.execute("UPDATE webhook_delivery SET due_at = $1 WHERE account_id = $2", due_at, merchant.account_id)
@@ -62,3 +67,28 @@ async def test_a_lane_hidden_between_older_and_newer_backlogs_is_served_in_rotat
         await _wait_until(pool, hidden, now - timedelta(minutes=10))
         await pool.execute(_CLOSE, hidden.account_id, now)
         await until(pool, hidden, "delivered")
+
+
+async def test_receivers_that_hang_leave_room_for_others_in_the_sandbox_and_when_a_worker_is_busy(
+    pool: Pool, redis_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name, limit in {"IN_FLIGHT_MAX": 8, "IN_FLIGHT_TEST_MAX": 2, "_BUSY": 4}.items():
+        monkeypatch.setattr(f"workers.webhooks.dispatcher.{name}", limit)
+    async with (
+        receiving(lambda _: None) as hanging,
+        receiving() as answering,
+        working(pool, redis_url, every_s=0.05, attempt_s=60.0),
+    ):
+        sandboxes = [await merchant_at(pool, hanging.url) for _ in range(2)]
+        for each in sandboxes:
+            await happen(pool, each, count=3, test=True)
+        await hanging.reached(2)
+        hung, well = await merchant_at(pool, hanging.url), await merchant_at(pool, answering.url)
+        await pool.execute(_GROW, hung.account_id)
+        await happen(pool, hung, count=2)
+        await hanging.reached(4)
+        # From here on the worker is busy: a lane with two requests under way gets no more.
+        await happen(pool, hung, count=4)
+        for _ in range(3):
+            await answering.heard(await happen(pool, well, count=2))
+        assert hanging.flying == 4
