@@ -97,7 +97,7 @@ _lifetime: Final = Meta(ge=LIFETIME_MIN_S, le=LIFETIME_MAX_S, extra={"code": Cod
 
 # A UUID in a body may have upper-case digits (RFC 4122, section 3); an id in a path has one spelling.
 Id = Annotated[str, matching(UUID_REGEX.replace("a-f", "a-fA-F"), "must be a UUID", format="uuid")]
-OwnAccount = Annotated[Id | None, Meta(description="The token's own account.")]
+OwnAccount = Annotated[Id | None, Meta(description="Id of the account; it must be the token's own.")]
 Amount = Annotated[str, matching(_AMOUNT, _AMOUNT_FAULT, code=Code.AMOUNT_INVALID, examples=["10.50"])]
 BoletoAmount = Annotated[
     str,

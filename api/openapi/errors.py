@@ -23,7 +23,8 @@ _HEADERS: Final[dict[int, tuple[str, ...]]] = {
 _MAYBE_UNKNOWN: Final = (413, 415, 500, 503)
 """Statuses that can be answered before the token is known: such an answer has no rate limit headers."""
 _OF_A_KNOWN_TOKEN: Final = {
-    "schema": WHOLE, "required": False, "description": "As in other answers, where the credential is known.",
+    "schema": WHOLE, "required": False,
+    "description": "As in other answers; absent when the request was refused before its credential was known.",
 }  # fmt: skip
 
 

@@ -137,7 +137,7 @@ def _schema(kind: EventKind) -> dict[str, Any]:
     properties = {
         "event": {"const": kind.value, "description": "The kind of event."},
         "status": _text(
-            "Of the withdrawal." if about_withdrawal else "Of the charge, once this happened.",
+            f"Status of the {'withdrawal' if about_withdrawal else 'charge'} after this event.",
             enum=[_ENDS[kind]] if kind in _ENDS else status,
         ),
         "amount": {**REAIS, "description": _AMOUNTS.get(kind, "The charge's amount, in decimal reais.")},

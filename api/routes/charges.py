@@ -138,7 +138,7 @@ CHARGES = PagedList(
     "charges",
     TimePosition,
     ChargeFilters,
-    {"payer_document": "Digits of the payer's CPF or CNPJ.", "created": "Created", "due": "Due"},
+    {"payer_document": "Only charges whose payer has this CPF or CNPJ.", "created": "Created", "due": "Due"},
 )
 
 ROUTES = routes_of(

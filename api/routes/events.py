@@ -51,7 +51,8 @@ EVENTS = PagedList(
     EventFilters,
     {
         "created": "Recorded",
-        "after_sequence": "Only events with a larger sequence, oldest first: the cheap way to poll.",
+        "after_sequence": "Only events with a larger `sequence`, oldest first. This is the cheapest way to poll for "
+        "new events.",
     },
 )
 

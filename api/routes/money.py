@@ -68,7 +68,9 @@ def _own_account(call: Call) -> Owner:
 
 
 PAYMENTS = PagedList("payments", TimePosition, PaymentFilters, {"paid": "Paid"})
-LEDGER = PagedList("ledger", SequencePosition, LedgerFilters, {"created": "Written"})
+LEDGER = PagedList(
+    "ledger", SequencePosition, LedgerFilters, {"created": "Booked", "type": "Only entries of this type."}
+)
 
 ROUTES = routes_of(
     "Money",
@@ -76,7 +78,7 @@ ROUTES = routes_of(
         method="GET",
         path="/v1/me",
         name="getMe",
-        summary="Ask what the token stands for",
+        summary="Read the token's account, mode, scopes and rate limit",
         handle=tell_caller,
         tag="Authentication",
         answers={200: Me},

@@ -24,7 +24,7 @@ class CreatePix(Struct, frozen=True, kw_only=True):
     """The body (spec). `amount` is decimal reais as a string; `expires_in` seconds. `send_email`: the payer, when their
     address is given, is sent the charge, reminders and a receipt (production only)."""
 
-    account_id: Annotated[Id, Meta(description="The token's own account.")]
+    account_id: Annotated[Id, Meta(description="Id of the account; it must be the token's own.")]
     amount: Annotated[Amount, Meta(description="Decimal reais, greater than 0.")]
     external_id: ExternalId = None
     description: Description | None = None

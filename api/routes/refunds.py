@@ -122,7 +122,10 @@ async def _find(context: ApiContext, call: Call, refund_id: UUID) -> RefundProje
 
 OF_CHARGE: PagedList[ListFilters] = PagedList("refunds", TimePosition, ListFilters)
 REFUNDS = PagedList(
-    "refunds", TimePosition, RefundFilters, {"external_id": "The refund's own reference.", "created": "Asked for"}
+    "refunds",
+    TimePosition,
+    RefundFilters,
+    {"external_id": "Only refunds whose own `external_id` is exactly this.", "created": "Requested"},
 )
 
 ROUTES = routes_of(

@@ -117,9 +117,9 @@ REQUESTS = PagedList(
     RequestPosition,
     AskedFilters,
     {
-        "status": "Only answers of this class.",
-        "path": "Only paths that begin so.",
-        "client_id": "Only credentials that begin so.",
+        "status": "Only requests answered with a status of this class.",
+        "path": "Only requests whose path begins with this text.",
+        "client_id": "Only requests of credentials whose id begins with this text.",
     },
 )
 

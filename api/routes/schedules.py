@@ -272,7 +272,9 @@ def _payer(asked: CreateSchedule, context: ApiContext, schedule_id: UUID) -> tup
 
 
 OF_SCHEDULE: PagedList[ListFilters] = PagedList("scheduled charges", SequencePosition, ListFilters)
-SCHEDULES = PagedList("schedules", TimePosition, ScheduleFilters, {"external_id": "The schedule's own reference."})
+SCHEDULES = PagedList(
+    "schedules", TimePosition, ScheduleFilters, {"external_id": "Only schedules with exactly this `external_id`."}
+)
 _PATH: Final = "/v1/charge-schedules"
 
 ROUTES = routes_of(
@@ -281,7 +283,7 @@ ROUTES = routes_of(
         method="POST",
         path=_PATH,
         name="createSchedule",
-        summary="Charge a payer again and again",
+        summary="Create a schedule that charges a payer at regular intervals",
         handle=create,
         scopes=("schedules:write",),
         key=True,
@@ -321,7 +323,7 @@ ROUTES = routes_of(
         method="GET",
         path=_PATH + "/{schedule_id:str}/charges",
         name="listChargesOfSchedule",
-        summary="List what became of a schedule's charges",
+        summary="List a schedule's charges: issued, skipped or failed",
         handle=list_charges,
         scopes=("payments:read", "charges:read"),
         query=OF_SCHEDULE.parameters,
@@ -340,9 +342,9 @@ ROUTES = routes_of(
             errors=(Code.SCHEDULE_NOT_FOUND, Code.SCHEDULE_ENDED),
         )
         for change, summary, handle in (
-            ("pause", "Issue no charges for a while", pause),
-            ("resume", "Go on issuing charges", resume),
-            ("cancel", "Issue no more charges", cancel),
+            ("pause", "Pause a schedule: it issues no charges until it is resumed", pause),
+            ("resume", "Resume a paused schedule", resume),
+            ("cancel", "Cancel a schedule: it issues no more charges", cancel),
         )
     ),
     mode=Mode.PRODUCTION,

@@ -111,7 +111,7 @@ WITHDRAWALS = PagedList(
     "withdrawals",
     TimePosition,
     WithdrawalFilters,
-    {"external_id": "The withdrawal's own reference.", "created": "Asked for"},
+    {"external_id": "Only withdrawals with exactly this `external_id`.", "created": "Requested"},
 )
 _PATH: Final = "/v1/withdrawals"
 
