@@ -52,7 +52,7 @@ class FineTerms(Struct, frozen=True, omit_defaults=True):
     """Multa, added once when the boleto is paid late. Exactly one of the two."""
 
     percent: Annotated[Percent | None, Meta(description="Of the amount, in percent.")] = None
-    amount: Annotated[Part | None, Meta(description="Decimal reais.")] = None
+    amount: Annotated[Part | None, Meta(description="Amount in reais, as a decimal string such as 10.50.")] = None
 
 
 class InterestTerms(Struct, frozen=True, omit_defaults=True):
@@ -69,7 +69,7 @@ class DiscountTerms(Struct, frozen=True, omit_defaults=True):
 
     until: Annotated[Day, Meta(description="The last day it is given on; the due date at the latest.")]
     percent: Annotated[Percent | None, Meta(description="Of the amount, in percent.")] = None
-    amount: Annotated[Part | None, Meta(description="Decimal reais.")] = None
+    amount: Annotated[Part | None, Meta(description="Amount in reais, as a decimal string such as 10.50.")] = None
 
 
 class ScheduledDiscountTerms(Struct, frozen=True, omit_defaults=True):
@@ -84,7 +84,7 @@ class ScheduledDiscountTerms(Struct, frozen=True, omit_defaults=True):
         ),
     ]
     percent: Annotated[Percent | None, Meta(description="Of the amount, in percent.")] = None
-    amount: Annotated[Part | None, Meta(description="Decimal reais.")] = None
+    amount: Annotated[Part | None, Meta(description="Amount in reais, as a decimal string such as 10.50.")] = None
 
 
 FineField = Annotated[

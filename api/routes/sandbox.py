@@ -90,8 +90,8 @@ class AdvanceClock(Struct, frozen=True, omit_defaults=True, kw_only=True):
 
 
 class SandboxClock(Struct, frozen=True, kw_only=True):
-    """What the clock of the account's sandbox shows, what time it really is, and the seconds between. The clock goes on
-    by itself."""
+    """The clock of the account's sandbox: the time it shows, the real time, and the seconds between them. The clock
+    runs on by itself."""
 
     now: str
     real_time: str
