@@ -30,8 +30,8 @@ _METHOD = {"type": "string", "enum": list(PAYMENT_METHODS)}
 _SEQUENCE = {
     "type": "integer",
     "minimum": 1,
-    "description": "Number of the event in the feed, or of the entry in "
-    "the ledger; numbers follow each other without gaps.",
+    "description": "Number of the event in the feed, or of the entry in the ledger; numbers follow each other without "
+    "gaps.",
 }
 
 # The schema of a field name in every answer; the types say only "string".
@@ -66,9 +66,8 @@ _FIELDS: dict[str, dict[str, Any]] = {
     "qr_code_image": {"type": "string", "pattern": "^data:image/png;base64,[A-Za-z0-9+/]+=*$"},
     "end_to_end_id": {"type": "string", "pattern": "^E[0-9]{8}[0-9]{12}[0-9A-Za-z]{11}$"},
     "return_id": {"type": "string", "pattern": "^D[0-9]{8}[0-9]{12}[0-9A-Za-z]{11}$"},
-    "next_cursor": {"type": "string", "pattern": "^[A-Za-z0-9_-]+$", "description": "Cursor of the next page, to be"
-                                                                                    " sent as `cursor`; null on the"
-                                                                                    " last page."},
+    "next_cursor": {"type": "string", "pattern": "^[A-Za-z0-9_-]+$",
+                    "description": "Cursor of the next page, to be sent as `cursor`; null on the last page."},
     "replay_count": WHOLE,
     "count": WHOLE,
 }  # fmt: skip

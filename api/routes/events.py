@@ -13,8 +13,8 @@ from readmodels.webhooks.event_list import EventFilters, event_page
 
 
 class EventItem(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """The webhook payload word for word, plus type, sequence and created_at. Kinds add fields of their own: those of
-    withdrawals have a `withdrawal_id` and no `charge_id`."""
+    """The body of the webhook, unchanged, with type, sequence and created_at added. Each kind has fields of its own:
+    events about withdrawals have a `withdrawal_id` and no `charge_id`."""
 
     event: str
     event_id: str

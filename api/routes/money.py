@@ -21,14 +21,14 @@ LedgerPage = page_of(LedgerItem, "LedgerPage")
 
 
 class RateLimit(Struct, frozen=True):
-    """Requests a second of the credential, and how many may come at once."""
+    """Rate limit of the credential: requests per second, and how many may be sent at once."""
 
     limit: int
     burst: int
 
 
 class Me(Struct, frozen=True):
-    """What the token stands for: `mode` is test or production, `scopes` those of the token."""
+    """The account and the rights of the token. `mode` is test or production; `scopes` are those of the token."""
 
     account_id: str
     name: str

@@ -37,8 +37,8 @@ class SendEmail(Struct, frozen=True, kw_only=True):
 
 
 class EmailAsked(Struct, frozen=True, kw_only=True):
-    """`status`: `queued`, or `stopped` when whoever reads that address wants no e-mails of this merchant, or while the
-    account is blocked: then none is sent."""
+    """The e-mail that was requested. `status` is `queued`, or `stopped` when the address has unsubscribed from this
+    merchant's e-mails or the account is blocked: then none is sent."""
 
     email_id: str
     charge_id: str

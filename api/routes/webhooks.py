@@ -34,7 +34,8 @@ class EventRange(Struct, frozen=True):
 
 
 class RangeRedelivered(Struct, frozen=True):
-    """How many deliveries are on their way now, those that already were included; 0 without an endpoint."""
+    """Number of deliveries of the range that are waiting or being sent now, including those that already were; 0 when
+    no endpoint is registered."""
 
     deliveries: Annotated[int, Meta(ge=0)]
 

@@ -35,7 +35,7 @@ class DiscountAgreed(Struct, frozen=True, gc=False, kw_only=True, omit_defaults=
 
 
 class ScheduledDiscountAgreed(Struct, frozen=True, gc=False, kw_only=True, omit_defaults=True):
-    """As it was asked for; given until so many days before each charge's due date."""
+    """A discount, as you gave it; it applies until `days_before_due` days before each charge's due date."""
 
     days_before_due: int
     percent: str | UnsetType = UNSET
