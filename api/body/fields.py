@@ -114,7 +114,7 @@ DueDay = Annotated[
 Lifetime = Annotated[int, _lifetime]
 Email = Annotated[str, Meta(max_length=EMAIL_MAX), matching(PAYER_ADDRESS, "must be an e-mail address")]
 Reference = Annotated[str, text(EXTERNAL_ID_MAX)]
-ExternalId = Annotated[Reference | None, Meta(description="The merchant's own reference; need not be unique.")]
+ExternalId = Annotated[Reference | None, Meta(description="Your own reference for the charge; it need not be unique.")]
 Description = Annotated[str, text(DESCRIPTION_MAX)]
 ToldToBank = Annotated[
     Description | None,
@@ -135,5 +135,5 @@ Metadata = Annotated[
 IntegradorCode = Annotated[
     Annotated[str, matching("INTG-[A-Z0-9]{6}", "must be INTG- and 6 of A-Z 0-9", code=Code.INTEGRADOR_CODE_INVALID)]
     | None,
-    Meta(description="The partner who brought the charge; stamped for ever."),
+    Meta(description="Code of the partner who brought the charge; it never changes."),
 ]

@@ -58,7 +58,7 @@ PersonType = Annotated[str, choice(tuple(PERSON_TYPES))]
 
 
 class PixPayer(Struct, frozen=True, omit_defaults=True):
-    """Who is to pay. `document` is 11 (CPF) or 14 (CNPJ) digits."""
+    """The payer. `document` has 11 (CPF) or 14 (CNPJ) digits."""
 
     name: Name | None = None
     document: AnyDocument | None = None
@@ -67,7 +67,7 @@ class PixPayer(Struct, frozen=True, omit_defaults=True):
 
 
 class Pagador(Struct, frozen=True, omit_defaults=True, kw_only=True):
-    """Who is to pay (spec, Payer of a boleto). `documento` and `cep` are bare digits."""
+    """The payer (spec, Payer of a boleto). `documento` and `cep` are digits without punctuation."""
 
     nome: Line
     documento: Annotated[str, document_digits(", as tipoPessoa says")]
@@ -77,7 +77,9 @@ class Pagador(Struct, frozen=True, omit_defaults=True, kw_only=True):
     cidade: Line
     uf: State
     numero: HouseNumber | None = None
-    email: Annotated[Email | None, Meta(description="For send_email.")] = None
+    email: Annotated[Email | None, Meta(description="E-mail address of the payer, used when send_email is true.")] = (
+        None
+    )
 
 
 class DualAddress(Struct, frozen=True, omit_defaults=True, kw_only=True):

@@ -49,26 +49,26 @@ Day = Annotated[str, checked(parse_day, "must be an existing day YYYY-MM-DD", **
 
 
 class FineTerms(Struct, frozen=True, omit_defaults=True):
-    """Multa, added once when the boleto is paid late. Exactly one of the two."""
+    """Fine (multa), added once when the boleto is paid late. Give exactly one of percent and amount."""
 
-    percent: Annotated[Percent | None, Meta(description="Of the amount, in percent.")] = None
+    percent: Annotated[Percent | None, Meta(description="Percent of the charge's amount.")] = None
     amount: Annotated[Part | None, Meta(description="Amount in reais, as a decimal string such as 10.50.")] = None
 
 
 class InterestTerms(Struct, frozen=True, omit_defaults=True):
-    """Juros de mora for each day late. Exactly one of the two."""
+    """Interest (juros de mora) for each day late. Give exactly one of `percent_per_month` and `amount_per_day`."""
 
     percent_per_month: Annotated[
-        Percent | None, Meta(description="Of the amount, in percent of a month of 30 days; simple interest.")
+        Percent | None, Meta(description="Percent of the charge's amount for each month of 30 days; simple interest.")
     ] = None
-    amount_per_day: Annotated[Part | None, Meta(description="Decimal reais for each calendar day.")] = None
+    amount_per_day: Annotated[Part | None, Meta(description="Amount in reais for each calendar day late.")] = None
 
 
 class DiscountTerms(Struct, frozen=True, omit_defaults=True):
-    """Desconto for paying early. Exactly one of percent and amount, the same of the two in each discount."""
+    """Discount for paying early. Give exactly one of percent and amount, the same one in all discounts."""
 
-    until: Annotated[Day, Meta(description="The last day it is given on; the due date at the latest.")]
-    percent: Annotated[Percent | None, Meta(description="Of the amount, in percent.")] = None
+    until: Annotated[Day, Meta(description="Last day on which the discount applies; the due date at the latest.")]
+    percent: Annotated[Percent | None, Meta(description="Percent of the charge's amount.")] = None
     amount: Annotated[Part | None, Meta(description="Amount in reais, as a decimal string such as 10.50.")] = None
 
 
@@ -83,7 +83,7 @@ class ScheduledDiscountTerms(Struct, frozen=True, omit_defaults=True):
             description="Its last day is so many days before the charge is due; at most `issue_days_before`.",
         ),
     ]
-    percent: Annotated[Percent | None, Meta(description="Of the amount, in percent.")] = None
+    percent: Annotated[Percent | None, Meta(description="Percent of the charge's amount.")] = None
     amount: Annotated[Part | None, Meta(description="Amount in reais, as a decimal string such as 10.50.")] = None
 
 

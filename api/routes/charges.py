@@ -34,7 +34,7 @@ from readmodels.page import TimePosition
 
 
 class CancelByReference(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """Exactly one of the two identifiers; `reason` is cancelled (default) or paid_externally."""
+    """The charge to cancel: exactly one of `charge_id` and `external_id`."""
 
     charge_id: str | None = None
     external_id: Reference | None = None

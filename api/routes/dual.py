@@ -40,12 +40,12 @@ class CreateDual(Struct, frozen=True, kw_only=True):
     """The body. `amount` is decimal reais as a string, `due_date` a day after today in São Paulo; `expires_in` seconds
     are the PIX leg's own time, which is the boleto's unless given. `send_email`: the payer is told, in production."""
 
-    amount: Annotated[BoletoAmount, Meta(description="Decimal reais, greater than 0.")]
+    amount: Annotated[BoletoAmount, Meta(description="Amount in reais, as a decimal string greater than 0.")]
     due_date: Annotated[DueDay, Meta(description=f"After today in São Paulo, {LAST_DUE} at the latest.")]
     payer: DualPayer
     account_id: OwnAccount = None
     external_id: ExternalId = None
-    description: Annotated[Description | None, Meta(description="Printed on the boleto.")] = None
+    description: Annotated[Description | None, Meta(description="Your own description, printed on the boleto.")] = None
     expires_in: Annotated[
         Lifetime | None,
         Meta(

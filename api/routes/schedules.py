@@ -97,7 +97,7 @@ class CreateSchedule(Struct, frozen=True, kw_only=True):
     date."""
 
     payment_method: Annotated[str, choice(METHODS)]
-    amount: Annotated[Amount, Meta(description="Decimal reais, greater than 0.")]
+    amount: Annotated[Amount, Meta(description="Amount in reais, as a decimal string greater than 0.")]
     payer: SchedulePayer
     frequency: Annotated[str, choice(FREQUENCIES)]
     first_due_date: Annotated[DueDay, Meta(description=f"After today in São Paulo, {LAST_DUE} at the latest.")]
