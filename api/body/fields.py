@@ -118,16 +118,19 @@ ExternalId = Annotated[Reference | None, Meta(description="Your own reference fo
 Description = Annotated[str, text(DESCRIPTION_MAX)]
 ToldToBank = Annotated[
     Description | None,
-    Meta(description=f"Told to the bank, folded to its letters and {DESCRIPTION_CHARACTERS_MAX} characters."),
+    Meta(
+        description="Your own description; the bank gets it in plain letters, cut at "
+        f"{DESCRIPTION_CHARACTERS_MAX} characters."
+    ),
 ]
 Metadata = Annotated[
     dict[Annotated[str, not_blank(METADATA_KEY_MAX)], Annotated[str, text(METADATA_VALUE_MAX)]],
     Meta(
         max_length=METADATA_KEYS_MAX,
         description=(
-            f"The merchant's own keys and values, told back as given: at most {METADATA_KEYS_MAX}, keys of 1 to "
-            f"{METADATA_KEY_MAX} characters, values text of at most {METADATA_VALUE_MAX}. Nothing of payers belongs "
-            "here: it stays when they are erased."
+            f"Your own keys and values, returned as you gave them: at most {METADATA_KEYS_MAX} keys of 1 to "
+            f"{METADATA_KEY_MAX} characters, with text values of at most {METADATA_VALUE_MAX} characters. Put no data "
+            "of payers here: it stays when a payer's data is erased."
         ),
         examples=[{"order_id": "1001", "store": "recife-2"}],
     ),

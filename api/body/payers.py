@@ -83,7 +83,7 @@ class Pagador(Struct, frozen=True, omit_defaults=True, kw_only=True):
 
 
 class DualAddress(Struct, frozen=True, omit_defaults=True, kw_only=True):
-    """Where the payer lives: banks register no boleto without it. `zip_code` is 8 digits, `state` 2 capital letters."""
+    """Address of the payer; banks register no boleto without it. `zip_code` has 8 digits, `state` 2 capital letters."""
 
     zip_code: ZipCode
     street: Line
@@ -93,7 +93,7 @@ class DualAddress(Struct, frozen=True, omit_defaults=True, kw_only=True):
 
 
 class DualPayer(Struct, frozen=True, omit_defaults=True, kw_only=True):
-    """Who is to pay. `person_type` is PESSOA_FISICA (`document` is a CPF) or PESSOA_JURIDICA (a CNPJ)."""
+    """The payer. `person_type` is PESSOA_FISICA (`document` is a CPF) or PESSOA_JURIDICA (a CNPJ)."""
 
     name: Line
     document: Annotated[str, document_digits(", as person_type says")]

@@ -73,14 +73,16 @@ class DiscountTerms(Struct, frozen=True, omit_defaults=True):
 
 
 class ScheduledDiscountTerms(Struct, frozen=True, omit_defaults=True):
-    """Desconto for paying early, of each charge. Exactly one of percent and amount, the same in each discount."""
+    """Discount for paying early, on each charge. Give exactly one of percent and amount, the same one in all
+    discounts."""
 
     days_before_due: Annotated[
         int,
         Meta(
             ge=0,
             le=ISSUE_DAYS_BEFORE_MAX,
-            description="Its last day is so many days before the charge is due; at most `issue_days_before`.",
+            description="Days before the charge's due date on which the discount applies for the last time; at most "
+            "`issue_days_before`.",
         ),
     ]
     percent: Annotated[Percent | None, Meta(description="Percent of the charge's amount.")] = None
@@ -90,36 +92,38 @@ class ScheduledDiscountTerms(Struct, frozen=True, omit_defaults=True):
 FineField = Annotated[
     FineTerms | None,
     Meta(
-        description=f"Added once when it is paid late: at most {reais(PERSON_LIMIT.fine_bps)} % of a person, "
-        f"{reais(COMPANY_LIMIT.fine_bps)} % of a company."
+        description="Fine (multa), added once when the boleto is paid late: at most "
+        f"{reais(PERSON_LIMIT.fine_bps)} % for a payer who is a person, "
+        f"{reais(COMPANY_LIMIT.fine_bps)} % for a company."
     ),
 ]
 InterestField = Annotated[
     InterestTerms | None,
     Meta(
-        description=f"Added for each day late: at most {reais(PERSON_LIMIT.month_bps)} % a month of a person, "
-        f"{reais(COMPANY_LIMIT.month_bps)} % of a company."
+        description="Interest (juros de mora), added for each day late: at most "
+        f"{reais(PERSON_LIMIT.month_bps)} % a month for a payer who is a person, "
+        f"{reais(COMPANY_LIMIT.month_bps)} % for a company."
     ),
 ]
 DiscountsField = Annotated[
     Annotated[list[DiscountTerms], Meta(max_length=DISCOUNTS_MAX)] | None,
     Meta(
-        description=f"For paying early, at most {DISCOUNTS_MAX}, in the order of their days: the first whose day has "
-        "not passed is given.",
+        description=f"Discounts for paying early, at most {DISCOUNTS_MAX}, in the order of their last days. The first "
+        "whose last day has not passed applies.",
     ),
 ]
 ScheduledDiscountsField = Annotated[
     Annotated[list[ScheduledDiscountTerms], Meta(max_length=DISCOUNTS_MAX)] | None,
     Meta(
-        description=f"For paying early, at most {DISCOUNTS_MAX}, the one with the most days first. One that has ended "
-        "when a charge is issued late is left out of it.",
+        description=f"Discounts for paying early, at most {DISCOUNTS_MAX}, the one with the most days first. A "
+        "discount that has already ended when a charge is issued late is left out of that charge.",
     ),
 ]
 PayableDays = Annotated[
     Annotated[int, Meta(ge=PAYABLE_DAYS_MIN, le=PAYABLE_DAYS_MAX)] | None,
     Meta(
-        description="For how many calendar days after its effective due date it can still be paid; "
-        f"{PAYABLE_DAYS_DEFAULT} with a fine or interest unless given, none otherwise."
+        description="Number of calendar days after its effective due date on which the boleto can still be paid; "
+        f"by default {PAYABLE_DAYS_DEFAULT} with a fine or interest, and none without."
     ),
 ]
 

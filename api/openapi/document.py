@@ -38,7 +38,7 @@ SCOPES = {
 
 TAGS = {
     "Authentication": "Obtain an access token, and read its account, mode and scopes.",
-    "Charges": "Issue, look up, list, cancel and re-date charges.",
+    "Charges": "Issue, look up, list and cancel charges, and change due dates.",
     "Sandbox": "Pay, expire and fail test charges, and advance the sandbox's clock.",
     "Schedules": "Charges that the platform issues by itself at regular intervals.",
     "Refunds": "Give a payment back, whole or in parts.",

@@ -39,7 +39,7 @@ def error_schemas(components: dict[str, Any], routes: Iterable[Route]) -> dict[s
         f"Error{status}": {
             **envelope,
             "title": f"Error{status}",
-            "description": f"What every refusal with status {status} looks like.",
+            "description": f"Body of every refusal with status {status}.",
             "properties": {
                 "error": {
                     **{key: each for key, each in body.items() if key != "title"},

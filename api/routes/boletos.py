@@ -58,7 +58,9 @@ class CreateBoleto(Struct, frozen=True, kw_only=True):
         BoletoAmount,
         Meta(description="Amount in reais (not in cents, despite the name), as a decimal string greater than 0."),
     ]
-    dataVencimento: Annotated[DueDay, Meta(description=f"After today in São Paulo, {LAST_DUE} at the latest.")]
+    dataVencimento: Annotated[
+        DueDay, Meta(description=f"Due date: after today in São Paulo, {LAST_DUE} at the latest.")
+    ]
     pagador: Pagador
     descricao: Annotated[Description | None, Meta(description="Your own description, printed on the boleto.")] = None
     external_id: ExternalId = None
@@ -75,7 +77,9 @@ class CreateBoleto(Struct, frozen=True, kw_only=True):
 class ChangeDueDate(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """The charge, by exactly one of `charge_id` and `external_id`, and its new due date."""
 
-    due_date: Annotated[DueDay, Meta(description=f"Today in São Paulo or later, {LAST_DUE} at the latest.")]
+    due_date: Annotated[
+        DueDay, Meta(description=f"New due date: today in São Paulo or later, {LAST_DUE} at the latest.")
+    ]
     charge_id: str | None = None
     external_id: Reference | None = None
 

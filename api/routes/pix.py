@@ -30,7 +30,7 @@ class CreatePix(Struct, frozen=True, kw_only=True):
     description: Description | None = None
     expires_in: Annotated[
         Annotated[Lifetime, Meta(extra_json_schema={"default": LIFETIME_DEFAULT_S})] | None,
-        Meta(description="Seconds."),
+        Meta(description="Lifetime of the charge in seconds; after that it expires."),
     ] = None
     payer: PixPayer | None = None
     send_email: bool | None = None

@@ -27,10 +27,13 @@ DeliveryPage = page_of(Delivery, "DeliveryPage")
 
 
 class EventRange(Struct, frozen=True):
-    """Numbers of the feed, both included; at most 10,000 of them, and the first not behind the last."""
+    """A range of sequence numbers of the feed, both ends included: at most 10,000 numbers, and the first not after the
+    last."""
 
     from_sequence: Annotated[int, Meta(ge=1, le=SEQUENCE_MAX)]
-    to_sequence: Annotated[int, Meta(ge=1, le=SEQUENCE_MAX, description=f"At most {RANGE_MAX} numbers.")]
+    to_sequence: Annotated[
+        int, Meta(ge=1, le=SEQUENCE_MAX, description=f"Last number of the range; at most {RANGE_MAX} numbers.")
+    ]
 
 
 class RangeRedelivered(Struct, frozen=True):

@@ -33,13 +33,15 @@ from runtime.postgres import session, transaction
 
 
 class CreateWithdrawal(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """The body. It goes to the PIX key registered for the account, and to no other."""
+    """The withdrawal to make. The money goes to the PIX key registered for the account, and to no other."""
 
-    amount: Annotated[Amount, Meta(description=f"Decimal reais; below {reais(MINIMUM_CENTS)} it is refused with 422.")]
+    amount: Annotated[
+        Amount, Meta(description=f"Amount in reais; less than {reais(MINIMUM_CENTS)} is refused with 422.")
+    ]
     description: ToldToBank = None
     external_id: Annotated[
         Reference | None,
-        Meta(description="The withdrawal's own reference; need not be unique."),
+        Meta(description="Your own reference for the withdrawal; it need not be unique."),
     ] = None
 
 
