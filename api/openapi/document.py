@@ -58,7 +58,7 @@ _HEADERS = {
     "Location": _header({"type": "string", "minLength": 1}, "Path of the created resource."),
     "X-Request-Id": _header(
         {"type": "string", "minLength": 1},
-        "Id of this request; give it to support, who find the request in the logs by it.",
+        "Id of this request. Give it when you contact support.",
     ),
     "RateLimit-Limit": _header(
         WHOLE, "Most requests that the credential may send at once: the size of its token bucket."

@@ -29,7 +29,7 @@ _FIELDS: Final[dict[str, dict[str, Any]]] = {
     "charge_id": {**ID, "description": "The charge that the event is about."},
     "withdrawal_id": {**ID, "description": "The withdrawal that the event is about."},
     "account_id": {**ID, "description": "The account that the event belongs to."},
-    "external_id": _text("The merchant's own reference of the charge or withdrawal; absent when it has none."),
+    "external_id": _text("Your own reference for the charge or withdrawal; absent when it has none."),
     "test": {"type": "boolean", "description": "Whether the event comes from the sandbox, where no money moves."},
     "version": {
         "type": "integer",
@@ -56,7 +56,7 @@ _FIELDS: Final[dict[str, dict[str, Any]]] = {
     "refunded_at": {**INSTANT, "description": "When the last part was refunded."},
     "refund_id": {**ID, "description": "Id of the refund."},
     "refund_status": _text("How the refund ended.", enum=["succeeded", "failed"]),
-    "refund_external_id": _text("The refund's own reference; absent when it has none."),
+    "refund_external_id": _text("Your own reference for the refund; absent when it has none."),
     "end_to_end_id": {
         **or_null({"type": "string"}),
         "description": "EndToEndId of the PIX at the central bank; null when there is none.",

@@ -43,7 +43,7 @@ class ScheduledDiscountAgreed(Struct, frozen=True, gc=False, kw_only=True, omit_
 
 
 class AmountDueToday(Struct, frozen=True, gc=False, kw_only=True):
-    """What the boleto costs when it is paid on `date`: its amount, with fine and interest, less the discount."""
+    """What the boleto costs if it is paid on `date`: its amount, with fine and interest, less the discount."""
 
     date: str
     amount: str

@@ -153,7 +153,7 @@ class Boleto(Struct, frozen=True, gc=False, kw_only=True):
 
 
 class Payer(Struct, frozen=True, gc=False):
-    """Who paid, as the bank told; the document is masked."""
+    """The payer as reported by the bank; the document is masked."""
 
     name: str | None
     document: str | None
@@ -181,7 +181,7 @@ class PaymentBlock(Struct, frozen=True, gc=False, kw_only=True):
 
 
 class Leg(Struct, frozen=True, gc=False):
-    """One of the two ways to pay a dual charge: `leg` pix or boleto, `status` pending, paid, cancelled or expired."""
+    """One leg of a dual charge. `leg` is pix or boleto; `status` is pending, paid, cancelled or expired."""
 
     leg: str
     status: str
