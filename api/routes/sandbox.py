@@ -39,7 +39,12 @@ def _paid_at(given: str) -> datetime:
 class SandboxPayment(Struct, frozen=True, omit_defaults=True, kw_only=True):
     """The payment to simulate. Every field is optional: by default the charge is paid once, now, with what it costs."""
 
-    amount: Annotated[Amount | None, Meta(description="Decimal reais; the charge's own unless given.")] = None
+    amount: Annotated[
+        Amount | None,
+        Meta(
+            description="Amount in reais, as a decimal string; by default what the charge costs on the day of payment."
+        ),
+    ] = None
     paid_at: (
         Annotated[
             str,
