@@ -21,7 +21,7 @@ class Field(Struct, frozen=True):
 
 
 class ErrorBody(Struct, frozen=True, omit_defaults=True):
-    """`fields` names what is wrong with the request, where that can be said of single fields."""
+    """The error. `fields` lists the fields of the request that are wrong, when the error lies in single fields."""
 
     code: str
     message: str

@@ -22,7 +22,7 @@ from runtime.postgres import session
 SANDBOX_BANK: Final = Parameter(
     name="X-Sandbox-Bank",
     schema={"type": "string", "enum": list(SCENARIOS)},
-    description="How the simulated bank is to behave; looked at with test credentials only.",
+    description="How the simulated bank behaves for this request; ignored with production credentials.",
 )
 
 

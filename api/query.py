@@ -84,12 +84,13 @@ class Query:
 LIMIT = Parameter(
     name="limit",
     schema={"type": "integer", "minimum": 1, "default": LIMIT_DEFAULT},
-    description="Default 25; above 100 means 100.",
+    description="Number of items per page: 25 by default, at most 100. A larger number counts as 100.",
 )
 CURSOR = Parameter(
     name="cursor",
     schema={"type": "string", "minLength": 1, "maxLength": 512, "pattern": "^[A-Za-z0-9_-]+$"},
-    description="next_cursor of the page before, with the same filters; anything else is CURSOR_INVALID.",
+    description="The `next_cursor` of the previous page, sent with the same filters. Any other value is refused with"
+    " CURSOR_INVALID.",
 )
 ORDER = Parameter(name="order", schema={"type": "string", "enum": list(ORDERS), "default": "desc"})
 UUID_PATTERN = f"^{UUID_REGEX}$"

@@ -97,7 +97,7 @@ _lifetime: Final = Meta(ge=LIFETIME_MIN_S, le=LIFETIME_MAX_S, extra={"code": Cod
 
 # A UUID in a body may have upper-case digits (RFC 4122, section 3); an id in a path has one spelling.
 Id = Annotated[str, matching(UUID_REGEX.replace("a-f", "a-fA-F"), "must be a UUID", format="uuid")]
-OwnAccount = Annotated[Id | None, Meta(description="The token's own account.")]
+OwnAccount = Annotated[Id | None, Meta(description="Id of the account; it must be the token's own.")]
 Amount = Annotated[str, matching(_AMOUNT, _AMOUNT_FAULT, code=Code.AMOUNT_INVALID, examples=["10.50"])]
 BoletoAmount = Annotated[
     str,
@@ -114,20 +114,23 @@ DueDay = Annotated[
 Lifetime = Annotated[int, _lifetime]
 Email = Annotated[str, Meta(max_length=EMAIL_MAX), matching(PAYER_ADDRESS, "must be an e-mail address")]
 Reference = Annotated[str, text(EXTERNAL_ID_MAX)]
-ExternalId = Annotated[Reference | None, Meta(description="The merchant's own reference; need not be unique.")]
+ExternalId = Annotated[Reference | None, Meta(description="Your own reference for the charge; it need not be unique.")]
 Description = Annotated[str, text(DESCRIPTION_MAX)]
 ToldToBank = Annotated[
     Description | None,
-    Meta(description=f"Told to the bank, folded to its letters and {DESCRIPTION_CHARACTERS_MAX} characters."),
+    Meta(
+        description="Your own description; the bank gets it in plain letters, cut at "
+        f"{DESCRIPTION_CHARACTERS_MAX} characters."
+    ),
 ]
 Metadata = Annotated[
     dict[Annotated[str, not_blank(METADATA_KEY_MAX)], Annotated[str, text(METADATA_VALUE_MAX)]],
     Meta(
         max_length=METADATA_KEYS_MAX,
         description=(
-            f"The merchant's own keys and values, told back as given: at most {METADATA_KEYS_MAX}, keys of 1 to "
-            f"{METADATA_KEY_MAX} characters, values text of at most {METADATA_VALUE_MAX}. Nothing of payers belongs "
-            "here: it stays when they are erased."
+            f"Your own keys and values, returned as you gave them: at most {METADATA_KEYS_MAX} keys of 1 to "
+            f"{METADATA_KEY_MAX} characters, with text values of at most {METADATA_VALUE_MAX} characters. Put no data "
+            "of payers here: it stays when a payer's data is erased."
         ),
         examples=[{"order_id": "1001", "store": "recife-2"}],
     ),
@@ -135,5 +138,5 @@ Metadata = Annotated[
 IntegradorCode = Annotated[
     Annotated[str, matching("INTG-[A-Z0-9]{6}", "must be INTG- and 6 of A-Z 0-9", code=Code.INTEGRADOR_CODE_INVALID)]
     | None,
-    Meta(description="The partner who brought the charge; stamped for ever."),
+    Meta(description="Code of the partner who brought the charge; it never changes."),
 ]

@@ -58,7 +58,7 @@ PersonType = Annotated[str, choice(tuple(PERSON_TYPES))]
 
 
 class PixPayer(Struct, frozen=True, omit_defaults=True):
-    """Who is to pay. `document` is 11 (CPF) or 14 (CNPJ) digits."""
+    """The payer. `document` has 11 (CPF) or 14 (CNPJ) digits."""
 
     name: Name | None = None
     document: AnyDocument | None = None
@@ -67,7 +67,7 @@ class PixPayer(Struct, frozen=True, omit_defaults=True):
 
 
 class Pagador(Struct, frozen=True, omit_defaults=True, kw_only=True):
-    """Who is to pay (spec, Payer of a boleto). `documento` and `cep` are bare digits."""
+    """The payer (spec, Payer of a boleto). `documento` and `cep` are digits without punctuation."""
 
     nome: Line
     documento: Annotated[str, document_digits(", as tipoPessoa says")]
@@ -77,11 +77,13 @@ class Pagador(Struct, frozen=True, omit_defaults=True, kw_only=True):
     cidade: Line
     uf: State
     numero: HouseNumber | None = None
-    email: Annotated[Email | None, Meta(description="For send_email.")] = None
+    email: Annotated[Email | None, Meta(description="E-mail address of the payer, used when send_email is true.")] = (
+        None
+    )
 
 
 class DualAddress(Struct, frozen=True, omit_defaults=True, kw_only=True):
-    """Where the payer lives: banks register no boleto without it. `zip_code` is 8 digits, `state` 2 capital letters."""
+    """Address of the payer; banks register no boleto without it. `zip_code` has 8 digits, `state` 2 capital letters."""
 
     zip_code: ZipCode
     street: Line
@@ -91,7 +93,7 @@ class DualAddress(Struct, frozen=True, omit_defaults=True, kw_only=True):
 
 
 class DualPayer(Struct, frozen=True, omit_defaults=True, kw_only=True):
-    """Who is to pay. `person_type` is PESSOA_FISICA (`document` is a CPF) or PESSOA_JURIDICA (a CNPJ)."""
+    """The payer. `person_type` is PESSOA_FISICA (`document` is a CPF) or PESSOA_JURIDICA (a CNPJ)."""
 
     name: Line
     document: Annotated[str, document_digits(", as person_type says")]

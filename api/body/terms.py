@@ -49,77 +49,81 @@ Day = Annotated[str, checked(parse_day, "must be an existing day YYYY-MM-DD", **
 
 
 class FineTerms(Struct, frozen=True, omit_defaults=True):
-    """Multa, added once when the boleto is paid late. Exactly one of the two."""
+    """Fine (multa), added once when the boleto is paid late. Give exactly one of percent and amount."""
 
-    percent: Annotated[Percent | None, Meta(description="Of the amount, in percent.")] = None
-    amount: Annotated[Part | None, Meta(description="Decimal reais.")] = None
+    percent: Annotated[Percent | None, Meta(description="Percent of the charge's amount.")] = None
+    amount: Annotated[Part | None, Meta(description="Amount in reais, as a decimal string such as 10.50.")] = None
 
 
 class InterestTerms(Struct, frozen=True, omit_defaults=True):
-    """Juros de mora for each day late. Exactly one of the two."""
+    """Interest (juros de mora) for each day late. Give exactly one of `percent_per_month` and `amount_per_day`."""
 
     percent_per_month: Annotated[
-        Percent | None, Meta(description="Of the amount, in percent of a month of 30 days; simple interest.")
+        Percent | None, Meta(description="Percent of the charge's amount for each month of 30 days; simple interest.")
     ] = None
-    amount_per_day: Annotated[Part | None, Meta(description="Decimal reais for each calendar day.")] = None
+    amount_per_day: Annotated[Part | None, Meta(description="Amount in reais for each calendar day late.")] = None
 
 
 class DiscountTerms(Struct, frozen=True, omit_defaults=True):
-    """Desconto for paying early. Exactly one of percent and amount, the same of the two in each discount."""
+    """Discount for paying early. Give exactly one of percent and amount, the same one in all discounts."""
 
-    until: Annotated[Day, Meta(description="The last day it is given on; the due date at the latest.")]
-    percent: Annotated[Percent | None, Meta(description="Of the amount, in percent.")] = None
-    amount: Annotated[Part | None, Meta(description="Decimal reais.")] = None
+    until: Annotated[Day, Meta(description="Last day on which the discount applies; the due date at the latest.")]
+    percent: Annotated[Percent | None, Meta(description="Percent of the charge's amount.")] = None
+    amount: Annotated[Part | None, Meta(description="Amount in reais, as a decimal string such as 10.50.")] = None
 
 
 class ScheduledDiscountTerms(Struct, frozen=True, omit_defaults=True):
-    """Desconto for paying early, of each charge. Exactly one of percent and amount, the same in each discount."""
+    """Discount for paying early, on each charge. Give exactly one of percent and amount, the same one in all
+    discounts."""
 
     days_before_due: Annotated[
         int,
         Meta(
             ge=0,
             le=ISSUE_DAYS_BEFORE_MAX,
-            description="Its last day is so many days before the charge is due; at most `issue_days_before`.",
+            description="Days before the charge's due date on which the discount applies for the last time; at most "
+            "`issue_days_before`.",
         ),
     ]
-    percent: Annotated[Percent | None, Meta(description="Of the amount, in percent.")] = None
-    amount: Annotated[Part | None, Meta(description="Decimal reais.")] = None
+    percent: Annotated[Percent | None, Meta(description="Percent of the charge's amount.")] = None
+    amount: Annotated[Part | None, Meta(description="Amount in reais, as a decimal string such as 10.50.")] = None
 
 
 FineField = Annotated[
     FineTerms | None,
     Meta(
-        description=f"Added once when it is paid late: at most {reais(PERSON_LIMIT.fine_bps)} % of a person, "
-        f"{reais(COMPANY_LIMIT.fine_bps)} % of a company."
+        description="Fine (multa), added once when the boleto is paid late: at most "
+        f"{reais(PERSON_LIMIT.fine_bps)} % for a payer who is a person, "
+        f"{reais(COMPANY_LIMIT.fine_bps)} % for a company."
     ),
 ]
 InterestField = Annotated[
     InterestTerms | None,
     Meta(
-        description=f"Added for each day late: at most {reais(PERSON_LIMIT.month_bps)} % a month of a person, "
-        f"{reais(COMPANY_LIMIT.month_bps)} % of a company."
+        description="Interest (juros de mora), added for each day late: at most "
+        f"{reais(PERSON_LIMIT.month_bps)} % a month for a payer who is a person, "
+        f"{reais(COMPANY_LIMIT.month_bps)} % for a company."
     ),
 ]
 DiscountsField = Annotated[
     Annotated[list[DiscountTerms], Meta(max_length=DISCOUNTS_MAX)] | None,
     Meta(
-        description=f"For paying early, at most {DISCOUNTS_MAX}, in the order of their days: the first whose day has "
-        "not passed is given.",
+        description=f"Discounts for paying early, at most {DISCOUNTS_MAX}, in the order of their last days. The first "
+        "whose last day has not passed applies.",
     ),
 ]
 ScheduledDiscountsField = Annotated[
     Annotated[list[ScheduledDiscountTerms], Meta(max_length=DISCOUNTS_MAX)] | None,
     Meta(
-        description=f"For paying early, at most {DISCOUNTS_MAX}, the one with the most days first. One that has ended "
-        "when a charge is issued late is left out of it.",
+        description=f"Discounts for paying early, at most {DISCOUNTS_MAX}, the one with the most days first. A "
+        "discount that has already ended when a charge is issued late is left out of that charge.",
     ),
 ]
 PayableDays = Annotated[
     Annotated[int, Meta(ge=PAYABLE_DAYS_MIN, le=PAYABLE_DAYS_MAX)] | None,
     Meta(
-        description="For how many calendar days after its effective due date it can still be paid; "
-        f"{PAYABLE_DAYS_DEFAULT} with a fine or interest unless given, none otherwise."
+        description="Number of calendar days after its effective due date on which the boleto can still be paid; "
+        f"by default {PAYABLE_DAYS_DEFAULT} with a fine or interest, and none without."
     ),
 ]
 

@@ -27,7 +27,12 @@ _CENTS = r"\.[0-9]{2}$"
 REAIS = {"type": "string", "pattern": f"^[0-9]+{_CENTS}", "examples": ["10.50"]}
 _BALANCE = {"type": "string", "pattern": f"^-?[0-9]+{_CENTS}", "examples": ["1234.56"]}
 _METHOD = {"type": "string", "enum": list(PAYMENT_METHODS)}
-_SEQUENCE = {"type": "integer", "minimum": 1, "description": "Dense: no number is missing."}
+_SEQUENCE = {
+    "type": "integer",
+    "minimum": 1,
+    "description": "Number of the event in the feed, or of the entry in the ledger; numbers follow each other without "
+    "gaps.",
+}
 
 # The schema of a field name in every answer; the types say only "string".
 _FIELD_SCHEMAS: dict[str, dict[str, Any]] = {
@@ -56,12 +61,13 @@ _FIELD_SCHEMAS: dict[str, dict[str, Any]] = {
     "method": _METHOD,
     "anomaly": {"type": "string", "enum": list(ANOMALIES)},
     "sequence": _SEQUENCE,
-    "version": {"type": "integer", "minimum": 1, "description": "One more with each change."},
+    "version": {"type": "integer", "minimum": 1, "description": "Starts at 1 and grows by one with each change."},
     "txid": {"type": "string", "pattern": "^[0-9a-zA-Z]{26,35}$"},
     "qr_code_image": {"type": "string", "pattern": "^data:image/png;base64,[A-Za-z0-9+/]+=*$"},
     "end_to_end_id": {"type": "string", "pattern": "^E[0-9]{8}[0-9]{12}[0-9A-Za-z]{11}$"},
     "return_id": {"type": "string", "pattern": "^D[0-9]{8}[0-9]{12}[0-9A-Za-z]{11}$"},
-    "next_cursor": {"type": "string", "pattern": "^[A-Za-z0-9_-]+$", "description": "null at the end."},
+    "next_cursor": {"type": "string", "pattern": "^[A-Za-z0-9_-]+$",
+                    "description": "Cursor of the next page, to be sent as `cursor`; null on the last page."},
     "replay_count": WHOLE,
     "count": WHOLE,
 }  # fmt: skip
@@ -101,7 +107,7 @@ def _sharpen_charges(components: dict[str, Any]) -> None:
         "status": {
             "type": "string",
             "enum": ["pending", "paid", "cancelled", "expired"],
-            "description": "cancelled also when the other leg was paid.",
+            "description": "Status of the leg. It is cancelled also when the other leg was paid.",
         },
     }
 

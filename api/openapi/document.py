@@ -37,16 +37,16 @@ SCOPES = {
 
 
 TAGS = {
-    "Authentication": "Get a token, and ask what it stands for.",
-    "Charges": "Issue, look up, list, cancel and re-date charges.",
-    "Sandbox": "Pay, expire and fail test charges, and let days pass.",
-    "Schedules": "Charges that are issued by themselves, again and again.",
+    "Authentication": "Obtain an access token, and read its account, mode and scopes.",
+    "Charges": "Issue, look up, list and cancel charges, and change due dates.",
+    "Sandbox": "Pay, expire and fail test charges, and advance the sandbox's clock.",
+    "Schedules": "Charges that the platform issues by itself at regular intervals.",
     "Refunds": "Give a payment back, whole or in parts.",
     "Withdrawals": "Send the balance to the account's own PIX key.",
     "Money": "Payments, balance and ledger.",
-    "Events": "What happened, once each and in order: the feed.",
-    "Webhooks": "Deliveries: what was sent, and send it again.",
-    "Requests": "What your own programs asked, and what they were answered.",
+    "Events": "The feed: all events of the account, each once and in order.",
+    "Webhooks": "Webhook deliveries: look them up, and send them again.",
+    "Requests": "The log of your own programs' requests, with the answers they got.",
 }
 
 
@@ -55,22 +55,31 @@ def _header(schema: dict[str, Any], description: str) -> dict[str, Any]:
 
 
 _HEADERS = {
-    "Location": _header({"type": "string", "minLength": 1}, "The path of what was made."),
-    "X-Request-Id": _header({"type": "string", "minLength": 1}, "Identifies this request in our logs."),
-    "RateLimit-Limit": _header(WHOLE, "Size of the credential's bucket."),
-    "RateLimit-Remaining": _header(WHOLE, "Requests left in it."),
-    "RateLimit-Reset": _header(WHOLE, "Seconds until it is full again."),
-    "Retry-After": _header({"type": "integer", "minimum": 1}, "Seconds to wait."),
-    "WWW-Authenticate": _header({"type": "string", "minLength": 1}, "The scheme that is wanted."),
-    "Cache-Control": _header({"const": "no-store"}, "A token is never to be kept by a cache."),
-    "Idempotent-Replayed": _header({"const": "true"}, "The key made this resource before."),
-    "Idempotency-Key": _header({"type": "string", "pattern": KEY_PATTERN}, "The key, as it was sent."),
+    "Location": _header({"type": "string", "minLength": 1}, "Path of the created resource."),
+    "X-Request-Id": _header(
+        {"type": "string", "minLength": 1},
+        "Id of this request. Give it when you contact support.",
+    ),
+    "RateLimit-Limit": _header(
+        WHOLE, "Most requests that the credential may send at once: the size of its token bucket."
+    ),
+    "RateLimit-Remaining": _header(WHOLE, "Requests left in the credential's token bucket."),
+    "RateLimit-Reset": _header(WHOLE, "Seconds until the token bucket is full again; in a 429, seconds to wait."),
+    "Retry-After": _header({"type": "integer", "minimum": 1}, "Seconds to wait before trying again."),
+    "WWW-Authenticate": _header(
+        {"type": "string", "minLength": 1}, "The authentication scheme that this operation expects."
+    ),
+    "Cache-Control": _header({"const": "no-store"}, "Always no-store: a cache must not keep a token."),
+    "Idempotent-Replayed": _header(
+        {"const": "true"}, "Always true: an earlier request with this key created the resource."
+    ),
+    "Idempotency-Key": _header({"type": "string", "pattern": KEY_PATTERN}, "The Idempotency-Key of the request."),
     "Content-Disposition": _header(
         {"type": "string", "pattern": r'^attachment; filename="boleto-[0-9]{20}\.pdf"$'},
-        "A file to be saved, named after the boleto's number at the bank.",
+        "Tells browsers to save the PDF as a file named after the boleto's number at the bank.",
     ),
 }
-# OpenAPI links from a 201 to the operations on the new resource: a charge, unless _LINKS_BY_OPERATION names another.
+# OpenAPI links from a 201 to the operations on the new resource: a charge, unless _LINKS_OF has the operation.
 _LINKS = dict.fromkeys(("getCharge", "cancelCharge", "simulatePayment"), "charge_id")
 _LINKS_BY_OPERATION: dict[str, dict[str, str]] = {
     "createSchedule": dict.fromkeys(
@@ -80,7 +89,7 @@ _LINKS_BY_OPERATION: dict[str, dict[str, str]] = {
     "createRefund": {"getRefund": "refund_id", "getCharge": "charge_id", "listRefundsOfCharge": "charge_id"},
 }
 
-_STATUS_DESCRIPTIONS = {201: "Created.", 202: "Taken on: it is done right after."}
+_STATUS_DESCRIPTIONS = {201: "Created.", 202: "Accepted: the work is done right after the answer."}
 
 
 def document(routes: Sequence[Route], settings: Settings) -> bytes:
@@ -113,7 +122,8 @@ def document(routes: Sequence[Route], settings: Settings) -> bytes:
             "info": {
                 "title": "Quita API",
                 "version": VERSION,
-                "description": "PIX charges and boletos in Brazil: issue, be paid, be told.",
+                "description": "Issue PIX charges and boletos in Brazil, receive the payments, and be notified of "
+                "every event.",
                 "contact": _contact(settings),
             },
             "servers": [{"url": settings.base_url}],
@@ -163,7 +173,8 @@ def _operation(
                 "name": "Idempotency-Key",
                 "in": "header",
                 "required": True,
-                "description": "Unique per operation (a UUID is best); the same key and body make one resource.",
+                "description": "A key that you choose, unique per operation (a UUID is best). Sending the same key "
+                "and body again creates nothing more: the answer shows the resource that exists.",
                 "schema": {"type": "string", "minLength": 1, "maxLength": 255, "pattern": KEY_PATTERN},
                 "example": "5f0c6c1e-7d0e-4f0b-9d5c-0a3e5b1c2d3e",
             }
@@ -200,7 +211,12 @@ def _success_response(
         return _pdf_response(kind)
     replayed = ("Idempotent-Replayed", "Idempotency-Key") if route.key and status == 200 else ()
     response = answer(
-        _STATUS_DESCRIPTIONS.get(status) or ("The resource as it is now." if route.key else "The answer."),
+        _STATUS_DESCRIPTIONS.get(status)
+        or (
+            "The key was used before with this same body: the answer shows the resource as it is now."
+            if route.key
+            else "The request succeeded."
+        ),
         schema_of[id(kind)],
         (*LIMITS, *replayed, *(("Location",) if status == 201 else ())),
     )
@@ -256,7 +272,7 @@ def _access_description(route: Route) -> str:
         parts.append("Test credentials only.")
     if route.mode is Mode.PRODUCTION:
         parts.append("Production credentials only.")
-    return " ".join(parts) or "Any credential may ask, whatever its scopes."
+    return " ".join(parts) or "Needs no scope: any valid token is accepted."
 
 
 def _contact(settings: Settings) -> dict[str, str]:

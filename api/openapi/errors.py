@@ -23,7 +23,8 @@ _HEADERS: Final[dict[int, tuple[str, ...]]] = {
 _BEFORE_TOKEN_STATUSES: Final = (413, 415, 500, 503)
 """Statuses that can be answered before the token is known: such an answer has no rate limit headers."""
 _OPTIONAL_LIMIT: Final = {
-    "schema": WHOLE, "required": False, "description": "As in other answers, where the credential is known.",
+    "schema": WHOLE, "required": False,
+    "description": "As in other answers; absent when the request was refused before its credential was known.",
 }  # fmt: skip
 
 
@@ -38,7 +39,7 @@ def error_schemas(components: dict[str, Any], routes: Iterable[Route]) -> dict[s
         f"Error{status}": {
             **envelope,
             "title": f"Error{status}",
-            "description": f"What every refusal with status {status} looks like.",
+            "description": f"Body of every refusal with status {status}.",
             "properties": {
                 "error": {
                     **{key: each for key, each in body.items() if key != "title"},

@@ -38,7 +38,7 @@ def token_operation(token: Any, example: Any) -> dict[str, Any]:
     def error_response(status: int, description: str, headers: Sequence[str] = ("Cache-Control",)) -> dict[str, Any]:
         return answer(description, {"$ref": REFERENCE.format(name=f"TokenError{status}")}, headers)
 
-    issued = answer("A token.", token, ("Cache-Control",))
+    issued = answer("An access token.", token, ("Cache-Control",))
     issued["content"]["application/json"]["example"] = example
     retry_headers = ("Cache-Control", "Retry-After")
     return {
@@ -46,8 +46,8 @@ def token_operation(token: Any, example: Any) -> dict[str, Any]:
         "summary": "Obtain an access token",
         "tags": ["Authentication"],
         "description": (
-            f"OAuth 2.0 client credentials (RFC 6749 section 4.4). A token lives {LIFETIME_S} seconds. "
-            "The client's id and secret stand in the body or in HTTP Basic. The fields may also be sent as JSON."
+            f"OAuth 2.0 client credentials (RFC 6749 section 4.4). A token is valid for {LIFETIME_S} seconds. "
+            "The client's id and secret go in the body or in HTTP Basic. The fields may also be sent as JSON."
         ),
         "security": [],
         "requestBody": {
@@ -58,9 +58,15 @@ def token_operation(token: Any, example: Any) -> dict[str, Any]:
         },
         "responses": {
             "200": issued,
-            "400": error_response(400, "The request cannot be read or asks for what is not given."),
-            "401": error_response(401, "Not who it says.", ("Cache-Control", "WWW-Authenticate")),
-            "429": error_response(429, "Too many requests of this address or client.", retry_headers),
-            "503": error_response(503, "Try again.", retry_headers),
+            "400": error_response(
+                400,
+                "The request cannot be read, its grant type is not supported, or the credential "
+                "does not have a requested scope.",
+            ),
+            "401": error_response(
+                401, "The client is unknown or revoked, or its secret is wrong.", ("Cache-Control", "WWW-Authenticate")
+            ),
+            "429": error_response(429, "Too many token requests from this IP address or client.", retry_headers),
+            "503": error_response(503, "The service cannot answer right now. Try again.", retry_headers),
         },
     }

@@ -25,39 +25,55 @@ def _text_schema(description: str, **schema: Any) -> dict[str, Any]:
 
 
 _FIELDS: Final[dict[str, dict[str, Any]]] = {
-    "event_id": {**ID, "description": "The event: store it, and ignore one that you have."},
-    "charge_id": {**ID, "description": "The charge it is about."},
-    "withdrawal_id": {**ID, "description": "The withdrawal it is about."},
-    "account_id": {**ID, "description": "The account whose event it is."},
-    "external_id": _text_schema("The merchant's own reference of the charge or withdrawal; absent when it has none."),
-    "test": {"type": "boolean", "description": "Whether it is of the sandbox: no money moved."},
-    "version": {"type": "integer", "minimum": 1, "description": "Of the charge or withdrawal, once this happened."},
+    "event_id": {**ID, "description": "Id of the event. Store it, and ignore an event whose id you already have."},
+    "charge_id": {**ID, "description": "The charge that the event is about."},
+    "withdrawal_id": {**ID, "description": "The withdrawal that the event is about."},
+    "account_id": {**ID, "description": "The account that the event belongs to."},
+    "external_id": _text_schema("Your own reference for the charge or withdrawal; absent when it has none."),
+    "test": {"type": "boolean", "description": "Whether the event comes from the sandbox, where no money moves."},
+    "version": {
+        "type": "integer",
+        "minimum": 1,
+        "description": "Version of the charge or withdrawal after this event; it grows by one with each change.",
+    },
     "paid_at": {**INSTANT, "description": "When the payer paid."},
-    "payment_id": {**ID, "description": "The payment."},
-    "method": _text_schema("How the money came.", enum=list(METHODS)),
-    "cancelled_at": {**INSTANT, "description": "When it was cancelled."},
-    "expires_at": {**INSTANT, "description": "When its time was over."},
+    "payment_id": {**ID, "description": "Id of the payment."},
+    "method": _text_schema("How the payment was made: pix or boleto.", enum=list(METHODS)),
+    "cancelled_at": {**INSTANT, "description": "When the charge was cancelled."},
+    "expires_at": {**INSTANT, "description": "When the charge expired."},
     "due_date": {**DAY, "description": "The new due date."},
-    "previous_due_date": {**DAY, "description": "The due date before."},
+    "previous_due_date": {**DAY, "description": "The due date before the change."},
     "failure": {
         "type": "object",
         "required": ["code", "message"],
-        "properties": {"code": _text_schema("For programs."), "message": _text_schema("For people.")},
+        "properties": {
+            "code": _text_schema("Code of the failure, for programs."),
+            "message": _text_schema("Explanation for people, in English."),
+        },
         "description": "Why the charge failed.",
     },
-    "refunded_amount": {**REAIS, "description": "What of the charge was given back."},
-    "refunded_at": {**INSTANT, "description": "When the last of it was given back."},
-    "refund_id": {**ID, "description": "The refund."},
+    "refunded_amount": {**REAIS, "description": "Amount refunded so far, in decimal reais."},
+    "refunded_at": {**INSTANT, "description": "When the last part was refunded."},
+    "refund_id": {**ID, "description": "Id of the refund."},
     "refund_status": _text_schema("How the refund ended.", enum=["succeeded", "failed"]),
-    "refund_external_id": _text_schema("The refund's own reference; absent when it has none."),
+    "refund_external_id": _text_schema("Your own reference for the refund; absent when it has none."),
     "end_to_end_id": {
         **or_null({"type": "string"}),
-        "description": "The PIX's id at the central bank; null without one.",
+        "description": "EndToEndId of the PIX at the central bank; null when there is none.",
     },
-    "return_id": {**or_null({"type": "string"}), "description": "The id of the devolucao; null without one."},
-    "refunded_total": {**REAIS, "description": "What of the payment was given back or is on its way."},
-    "refundable_remaining": {**REAIS, "description": "What of the payment can still be given back."},
-    "completed_at": {**INSTANT, "description": "When it ended."},
+    "return_id": {
+        **or_null({"type": "string"}),
+        "description": "Id of the devolução at the central bank; null when there is none.",
+    },
+    "refunded_total": {
+        **REAIS,
+        "description": "Part of the payment that was refunded or is being refunded, in decimal reais.",
+    },
+    "refundable_remaining": {
+        **REAIS,
+        "description": "Part of the payment that can still be refunded, in decimal reais.",
+    },
+    "completed_at": {**INSTANT, "description": "When the refund or withdrawal ended."},
 }
 _CHARGE_FIELDS: Final = ("charge_id", "external_id")
 _REFUND_FIELDS: Final = (
@@ -66,19 +82,23 @@ _REFUND_FIELDS: Final = (
 )  # fmt: skip
 _WITHDRAWAL_FIELDS: Final = ("withdrawal_id", "external_id", "end_to_end_id", "failure_code", "completed_at")
 _REASON: Final = _text_schema("Why the charge was cancelled.", enum=[each.value for each in CancelReason])
-_REFUND_REASON: Final = {**or_null({"type": "string"}), "description": "As it was given with the refund."}
+_REFUND_REASON: Final = {
+    **or_null({"type": "string"}),
+    "description": "The reason given in the refund's request; null when none was.",
+}
 _OVERPAID: Final = {
     **or_null({"type": "string", "enum": [Anomaly.AMOUNT_MISMATCH.value]}),
-    "description": "`amount_mismatch` where more came than was asked for: payment.anomaly tells of it too. Else null.",
+    "description": "`amount_mismatch` when more was paid than was due; a payment.anomaly event is sent as well."
+    " Otherwise null.",
 }
-_ANOMALY: Final = _text_schema("What does not fit.", enum=list(ANOMALIES))
+_ANOMALY: Final = _text_schema("Why the payment does not fit its charge.", enum=list(ANOMALIES))
 _REFUND_FAILURE: Final = {
     **or_null({"type": "string", "enum": [each.value for each in FailureCode]}),
-    "description": "Why it failed, for programs; null when it succeeded.",
+    "description": "Code of the failure, for programs; null when it succeeded.",
 }
 _WITHDRAWAL_FAILURE: Final = {
     **or_null({"type": "string", "enum": [each.value for each in WithdrawalFailure]}),
-    "description": "Why it failed, for programs; null when it succeeded.",
+    "description": "Code of the failure, for programs; null when it succeeded.",
 }
 
 # For each kind: when it is sent, its fields beside the common ones, and the schemas that replace those of _FIELDS.
@@ -90,33 +110,34 @@ _KINDS: Final[dict[EventKind, tuple[str, tuple[str, ...], dict[str, Any]]]] = {
         "A charge was cancelled: it can no longer be paid.", (*_CHARGE_FIELDS, "reason", "cancelled_at"),
         {"reason": _REASON},
     ),
-    EventKind.CHARGE_EXPIRED: (
-        "The time of a charge was over before it was paid.", (*_CHARGE_FIELDS, "expires_at"), {},
-    ),
+    EventKind.CHARGE_EXPIRED: ("A charge expired before it was paid.", (*_CHARGE_FIELDS, "expires_at"), {}),
     EventKind.CHARGE_DUE_DATE_CHANGED: (
         "The due date of a boleto was changed.", (*_CHARGE_FIELDS, "due_date", "previous_due_date"), {},
     ),
-    EventKind.CHARGE_FAILED: ("A charge could not be issued, for good.", (*_CHARGE_FIELDS, "failure"), {}),
+    EventKind.CHARGE_FAILED: (
+        "A charge could not be issued and will not be tried again.", (*_CHARGE_FIELDS, "failure"), {},
+    ),
     EventKind.CHARGE_REFUNDED: (
-        "A charge was given back as a whole.", (*_CHARGE_FIELDS, "refunded_amount", "refunded_at"), {},
+        "The payment of a charge has been refunded in full.", (*_CHARGE_FIELDS, "refunded_amount", "refunded_at"), {},
     ),
     EventKind.REFUND_SUCCEEDED: (
         "A refund, of the whole payment or a part, has reached the payer.", _REFUND_FIELDS,
         {"reason": _REFUND_REASON, "failure_code": _REFUND_FAILURE},
     ),
     EventKind.REFUND_FAILED: (
-        "A refund failed: its money is in the balance again.", _REFUND_FIELDS,
+        "A refund failed: its amount was credited back to the balance.", _REFUND_FIELDS,
         {"reason": _REFUND_REASON, "failure_code": _REFUND_FAILURE},
     ),
     EventKind.PAYMENT_ANOMALY: (
-        "Money came that does not fit the charge: twice, after it had ended, or another amount.",
+        "A payment does not fit its charge: a duplicate, a payment of a charge that was cancelled or failed, or "
+        "another amount than was due.",
         (*_CHARGE_FIELDS, "paid_at", "payment_id", "method", "anomaly"), {"anomaly": _ANOMALY},
     ),
     EventKind.WITHDRAWAL_SUCCEEDED: (
         "A withdrawal has reached the account's PIX key.", _WITHDRAWAL_FIELDS, {"failure_code": _WITHDRAWAL_FAILURE},
     ),
     EventKind.WITHDRAWAL_FAILED: (
-        "A withdrawal failed: its money is in the balance again.", _WITHDRAWAL_FIELDS,
+        "A withdrawal failed: its amount and fee were credited back to the balance.", _WITHDRAWAL_FIELDS,
         {"failure_code": _WITHDRAWAL_FAILURE},
     ),
 }  # fmt: skip
@@ -137,9 +158,9 @@ def _schema(kind: EventKind) -> dict[str, Any]:
     about_withdrawal = "withdrawal_id" in own_fields
     status = [WithdrawalStatus.SUCCEEDED.value, WithdrawalStatus.FAILED.value] if about_withdrawal else list(STATUSES)
     properties = {
-        "event": {"const": kind.value, "description": "The kind of event."},
+        "event": {"const": kind.value, "description": "The kind of event, such as payment.received."},
         "status": _text_schema(
-            "Of the withdrawal." if about_withdrawal else "Of the charge, once this happened.",
+            f"Status of the {'withdrawal' if about_withdrawal else 'charge'} after this event.",
             enum=[_FINAL_STATUSES[kind]] if kind in _FINAL_STATUSES else status,
         ),
         "amount": {**REAIS, "description": _AMOUNT_DESCRIPTIONS.get(kind, "The charge's amount, in decimal reais.")},
@@ -163,7 +184,7 @@ _FINAL_STATUSES: Final = {
     EventKind.WITHDRAWAL_SUCCEEDED: WithdrawalStatus.SUCCEEDED.value,
     EventKind.WITHDRAWAL_FAILED: WithdrawalStatus.FAILED.value,
 }
-_ARRIVED: Final = "What arrived, in decimal reais."
+_ARRIVED: Final = "The amount that was paid, in decimal reais."
 _AMOUNT_DESCRIPTIONS: Final = {
     EventKind.PAYMENT_RECEIVED: _ARRIVED,
     EventKind.PAYMENT_ANOMALY: _ARRIVED,
@@ -176,12 +197,13 @@ _AMOUNT_DESCRIPTIONS: Final = {
 
 def _operation(kind: EventKind) -> dict[str, Any]:
     when = _KINDS[kind][0]
-    opt_in_note = "" if kind in DEFAULT_KINDS else " Only endpoints that ask for it receive it."
+    opt_in_note = "" if kind in DEFAULT_KINDS else " Sent only to endpoints that ask for this kind."
     reference = {"$ref": REFERENCE.format(name=_schema_name(kind))}
     return {
         "operationId": "on" + _schema_name(kind).removesuffix("Event"),
         "summary": when,
-        "description": f"{when}{opt_in_note} Signed, and sent again until it is taken: see the guide on webhooks.",
+        "description": f"{when}{opt_in_note} Signed, and sent again until your endpoint answers 2xx: see the "
+        "guide on webhooks.",
         "tags": ["Events"],
         # No bearer token: we send these requests to the merchant's receiver, with a signature in the headers.
         "security": [],
@@ -193,16 +215,21 @@ def _operation(kind: EventKind) -> dict[str, Any]:
             "required": True,
             "content": {"application/json": {"schema": reference, "example": event(kind)}},
         },
-        "responses": {"2XX": {"description": "Taken. Anything else, or nothing within ten seconds, is tried again."}},
+        "responses": {
+            "2XX": {
+                "description": "The event was received. After any other status, or no answer within "
+                "ten seconds, it is sent again."
+            }
+        },
     }
 
 
 _HEADERS: Final = {
-    "X-Service-Event": "The kind of event.",
+    "X-Service-Event": "The kind of event, such as payment.received.",
     "X-Service-Timestamp": "When this attempt was signed, in Unix seconds.",
-    "X-Service-Signature": "sha256= and the HMAC-SHA256 of <timestamp>.<raw body>, in lower-case hex.",
-    "X-Service-Delivery-Id": "The event on its way to this endpoint: the same on every attempt.",
-    "X-Service-Attempt": "1 for the first attempt, one more each time.",
+    "X-Service-Signature": "The text sha256= followed by the HMAC-SHA256 of <timestamp>.<raw body>, in lower-case hex.",
+    "X-Service-Delivery-Id": "Id of this delivery: the same on every attempt to send the event to this endpoint.",
+    "X-Service-Attempt": "Number of the attempt: 1 for the first, and one more each time.",
 }
 
 

@@ -48,8 +48,8 @@ ROUTES = routes_of(
         scopes=("charges:read",),
         answers={
             200: Pdf(
-                "The boleto, one A4 page, whatever its state. One that is paid, expired, cancelled or refunded says so "
-                "across the page and carries neither line nor bars nor QR Code."
+                "The boleto as one A4 page, in any status. A boleto that is paid, expired, cancelled or refunded has "
+                "this written across the page, and shows no linha digitável, barcode or QR Code."
             )
         },
         errors=(Code.CHARGE_NOT_FOUND,),

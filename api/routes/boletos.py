@@ -51,13 +51,18 @@ KINDS: Final = ("boleto", "boleto_hibrido", DUAL)
 
 
 class CreateBoleto(Struct, frozen=True, kw_only=True):
-    """The body (spec). `valorCents` is decimal reais as a string, `dataVencimento` a day after today in São Paulo."""
+    """The boleto to issue (spec). `valorCents` is in reais, despite its name."""
 
     tipo: Annotated[str, choice(KINDS)]
-    valorCents: Annotated[BoletoAmount, Meta(description="Decimal reais, despite the name; greater than 0.")]
-    dataVencimento: Annotated[DueDay, Meta(description=f"After today in São Paulo, {LAST_DUE} at the latest.")]
+    valorCents: Annotated[
+        BoletoAmount,
+        Meta(description="Amount in reais (not in cents, despite the name), as a decimal string greater than 0."),
+    ]
+    dataVencimento: Annotated[
+        DueDay, Meta(description=f"Due date: after today in São Paulo, {LAST_DUE} at the latest.")
+    ]
     pagador: Pagador
-    descricao: Annotated[Description | None, Meta(description="Printed on the boleto.")] = None
+    descricao: Annotated[Description | None, Meta(description="Your own description, printed on the boleto.")] = None
     external_id: ExternalId = None
     integrador_code: IntegradorCode = None
     account_id: OwnAccount = None
@@ -70,9 +75,11 @@ class CreateBoleto(Struct, frozen=True, kw_only=True):
 
 
 class ChangeDueDate(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """Exactly one of the two identifiers, and the new due date: today in São Paulo or later."""
+    """The charge, by exactly one of `charge_id` and `external_id`, and its new due date."""
 
-    due_date: Annotated[DueDay, Meta(description=f"Today in São Paulo or later, {LAST_DUE} at the latest.")]
+    due_date: Annotated[
+        DueDay, Meta(description=f"New due date: today in São Paulo or later, {LAST_DUE} at the latest.")
+    ]
     charge_id: str | None = None
     external_id: Reference | None = None
 

@@ -34,7 +34,7 @@ from readmodels.page import TimePosition
 
 
 class CancelByReference(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """Exactly one of the two identifiers; `reason` is cancelled (default) or paid_externally."""
+    """The charge to cancel: exactly one of `charge_id` and `external_id`."""
 
     charge_id: str | None = None
     external_id: Reference | None = None
@@ -138,7 +138,7 @@ CHARGES = PagedList(
     "charges",
     TimePosition,
     ChargeFilters,
-    {"payer_document": "Digits of the payer's CPF or CNPJ.", "created": "Created", "due": "Due"},
+    {"payer_document": "Only charges whose payer has this CPF or CNPJ.", "created": "Created", "due": "Due"},
 )
 
 ROUTES = routes_of(
@@ -171,7 +171,7 @@ ROUTES = routes_of(
         path="/v1/charges/{charge_id:str}",
         name="getCharge",
         hot=True,
-        summary="Look a charge up",
+        summary="Look up a charge",
         handle=look_up,
         scopes=("charges:read",),
         answers={200: ChargeProjection},
@@ -210,7 +210,7 @@ ROUTES = routes_of(
         method="POST",
         path="/v1/charges/{charge_id:str}/simulate-payment",
         name="simulatePayment",
-        summary="Pay a test charge",
+        summary="Pay a pending test charge in full",
         tag="Sandbox",
         handle=simulate_payment,
         scopes=("charges:create",),

@@ -37,20 +37,21 @@ from runtime.ids import new_id
 
 
 class CreateDual(Struct, frozen=True, kw_only=True):
-    """The body. `amount` is decimal reais as a string, `due_date` a day after today in São Paulo; `expires_in` seconds
-    are the PIX leg's own time, which is the boleto's unless given. `send_email`: the payer is told, in production."""
+    """The dual charge to issue. `expires_in` is the PIX leg's own lifetime in seconds, by default that of the boleto.
+    With `send_email`, the payer gets e-mails about the charge (production only)."""
 
-    amount: Annotated[BoletoAmount, Meta(description="Decimal reais, greater than 0.")]
-    due_date: Annotated[DueDay, Meta(description=f"After today in São Paulo, {LAST_DUE} at the latest.")]
+    amount: Annotated[BoletoAmount, Meta(description="Amount in reais, as a decimal string greater than 0.")]
+    due_date: Annotated[DueDay, Meta(description=f"Due date: after today in São Paulo, {LAST_DUE} at the latest.")]
     payer: DualPayer
     account_id: OwnAccount = None
     external_id: ExternalId = None
-    description: Annotated[Description | None, Meta(description="Printed on the boleto.")] = None
+    description: Annotated[Description | None, Meta(description="Your own description, printed on the boleto.")] = None
     expires_in: Annotated[
         Lifetime | None,
         Meta(
-            description="Seconds the PIX leg lives; as long as the boleto unless given, and never longer. Not with a "
-            "fine, interest, discounts or payable_days_after_due: then both legs cost the same on the same days."
+            description="Lifetime of the PIX leg in seconds: by default that of the boleto, and never longer. Not "
+            "allowed with a fine, interest, discounts or payable_days_after_due, because then both legs "
+            "are payable on the same days and cost the same."
         ),
     ] = None
     integrador_code: IntegradorCode = None

@@ -13,8 +13,8 @@ from readmodels.webhooks.event_list import EventFilters, event_page
 
 
 class EventItem(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """The webhook payload word for word, plus type, sequence and created_at. Kinds add fields of their own: those of
-    withdrawals have a `withdrawal_id` and no `charge_id`."""
+    """The body of the webhook, unchanged, with type, sequence and created_at added. Each kind has fields of its own:
+    events about withdrawals have a `withdrawal_id` and no `charge_id`."""
 
     event: str
     event_id: str
@@ -51,7 +51,8 @@ EVENTS = PagedList(
     EventFilters,
     {
         "created": "Recorded",
-        "after_sequence": "Only events with a larger sequence, oldest first: the cheap way to poll.",
+        "after_sequence": "Only events with a larger `sequence`, oldest first. This is the cheapest way to poll for "
+        "new events.",
     },
 )
 

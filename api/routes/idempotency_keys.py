@@ -16,7 +16,8 @@ from runtime.postgres import session
 
 
 class KeyState(Struct, frozen=True, kw_only=True):
-    """`state`: completed (it made the resource named), in_progress (ask again), unknown (nothing was made)."""
+    """The result of an Idempotency-Key. `state` is completed (it created the resource named here), in_progress (a
+    request is still running: ask again) or unknown (it created nothing)."""
 
     key: str
     state: str
@@ -62,7 +63,7 @@ ROUTES = routes_of(
         method="GET",
         path="/v1/idempotency-keys/{key:path}",
         name="getIdempotencyKey",
-        summary="Ask what an Idempotency-Key made",
+        summary="Find out which resource an Idempotency-Key created",
         handle=look_up,
         scopes=("charges:read",),
         answers={200: KeyState},

@@ -21,14 +21,14 @@ LedgerPage = page_of(LedgerItem, "LedgerPage")
 
 
 class RateLimit(Struct, frozen=True):
-    """Requests a second of the credential, and how many may come at once."""
+    """Rate limit of the credential: requests per second, and how many may be sent at once."""
 
     limit: int
     burst: int
 
 
 class Me(Struct, frozen=True):
-    """What the token stands for: `mode` is test or production, `scopes` those of the token."""
+    """The account and the rights of the token. `mode` is test or production; `scopes` are those of the token."""
 
     account_id: str
     name: str
@@ -68,7 +68,9 @@ def _own_account(call: Call) -> Owner:
 
 
 PAYMENTS = PagedList("payments", TimePosition, PaymentFilters, {"paid": "Paid"})
-LEDGER = PagedList("ledger", SequencePosition, LedgerFilters, {"created": "Written"})
+LEDGER = PagedList(
+    "ledger", SequencePosition, LedgerFilters, {"created": "Booked", "type": "Only entries of this type."}
+)
 
 ROUTES = routes_of(
     "Money",
@@ -76,7 +78,7 @@ ROUTES = routes_of(
         method="GET",
         path="/v1/me",
         name="getMe",
-        summary="Ask what the token stands for",
+        summary="Read the token's account, mode, scopes and rate limit",
         handle=tell_caller,
         tag="Authentication",
         answers={200: Me},
@@ -106,7 +108,7 @@ ROUTES = routes_of(
         method="GET",
         path="/v1/accounts/{account_id:str}/ledger",
         name="listLedger",
-        summary="List the ledger's lines",
+        summary="List the ledger's entries",
         handle=list_ledger,
         scopes=("payments:read",),
         query=LEDGER.parameters,

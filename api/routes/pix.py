@@ -21,16 +21,16 @@ from runtime.ids import new_id
 
 
 class CreatePix(Struct, frozen=True, kw_only=True):
-    """The body (spec). `amount` is decimal reais as a string; `expires_in` seconds. `send_email`: the payer, when their
-    address is given, is sent the charge, reminders and a receipt (production only)."""
+    """The PIX charge to create (spec). With `send_email`, a payer whose e-mail address is given gets the charge,
+    reminders and a receipt (production only)."""
 
-    account_id: Annotated[Id, Meta(description="The token's own account.")]
-    amount: Annotated[Amount, Meta(description="Decimal reais, greater than 0.")]
+    account_id: Annotated[Id, Meta(description="Id of the account; it must be the token's own.")]
+    amount: Annotated[Amount, Meta(description="Amount in reais, as a decimal string greater than 0.")]
     external_id: ExternalId = None
     description: Description | None = None
     expires_in: Annotated[
         Annotated[Lifetime, Meta(extra_json_schema={"default": LIFETIME_DEFAULT_S})] | None,
-        Meta(description="Seconds."),
+        Meta(description="Lifetime of the charge in seconds; after that it expires."),
     ] = None
     payer: PixPayer | None = None
     send_email: bool | None = None

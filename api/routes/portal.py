@@ -22,23 +22,23 @@ _MESSAGE_FAULT: Final = "must not contain control characters, links or web addre
 
 
 class SendEmail(Struct, frozen=True, kw_only=True):
-    """`to`: the payer's address unless given. `message`: the merchant's own words, up to 1000 characters. `attach_pdf`:
-    the boleto on paper, for charges that are boletos; true unless given."""
+    """The e-mail to send. Every field is optional. `message` has at most 1000 characters; `attach_pdf` counts only for
+    charges with a boleto."""
 
     to: Annotated[
         Annotated[str, Meta(max_length=EMAIL_MAX), matching(MAIL_ADDRESS, "must be an e-mail address")] | None,
-        Meta(description="The payer's own address unless given."),
+        Meta(description="E-mail address to send to; by default the payer's."),
     ] = None
     message: Annotated[
         Annotated[str, text(MESSAGE_MAX), checked(without_link, _MESSAGE_FAULT)] | None,
-        Meta(description="The merchant's own words, without links and web addresses."),
+        Meta(description="A message of your own, without links or web addresses."),
     ] = None
     attach_pdf: bool | None = None
 
 
 class EmailAsked(Struct, frozen=True, kw_only=True):
-    """`status`: `queued`, or `stopped` when whoever reads that address wants no e-mails of this merchant, or while the
-    account is blocked: then none is sent."""
+    """The e-mail that was requested. `status` is `queued`, or `stopped` when the address has unsubscribed from this
+    merchant's e-mails or the account is blocked: then none is sent."""
 
     email_id: str
     charge_id: str

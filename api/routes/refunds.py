@@ -29,31 +29,43 @@ from runtime.postgres import session
 
 
 class RefundDestination(Struct, frozen=True, kw_only=True):
-    """Where the money of a boleto paid on its line goes: a PIX key, and the CPF or CNPJ of its owner, digits only: the
-    charge's payer."""
+    """Where the money of a boleto paid by its linha digitável goes: a PIX key, and the CPF or CNPJ of its owner, who is
+    the charge's payer."""
 
     pix_key: Annotated[
         str,
-        Meta(max_length=PIX_KEY_CHARACTERS_MAX, description="CPF, CNPJ, +55 and telephone, e-mail or random key."),
+        Meta(
+            max_length=PIX_KEY_CHARACTERS_MAX,
+            description="PIX key: a CPF, a CNPJ, a telephone number with +55, an e-mail address or a random key.",
+        ),
         matching(f"({PIX_KEY})", "must be a PIX key: CPF, CNPJ, +55 and telephone, e-mail or random key"),
     ]
     document: Annotated[str, document_digits(" of the key's owner")]
 
 
 class CreateRefund(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """The body. Without `amount` all that remains of the payment goes back; without `payment_id` it is the payment that
-    settled the charge. `destination` is for boletos: one paid on its line needs it, one paid by PIX goes back the way
-    it came whatever it says. Money of a boleto that the platform assigned to a PIX charge needs it too."""
+    """The refund to create. Without `amount`, all that remains of the payment is refunded; without `payment_id`, the
+    payment is the one that settled the charge. `destination` is for boletos: one paid by its linha digitável needs it,
+    and one paid by PIX is refunded to where the money came from in any case. Money of a boleto that the platform
+    assigned to a PIX charge needs it too."""
 
-    amount: Annotated[Amount, Meta(description="Decimal reais; all that remains unless given.")] | UnsetType = UNSET
+    amount: (
+        Annotated[
+            Amount,
+            Meta(description="Amount in reais, as a decimal string; by default all that remains of the payment."),
+        ]
+        | UnsetType
+    ) = UNSET
     """Null is refused: the client may have lost an amount that it meant to send."""
     reason: Annotated[str, text(REASON_MAX)] | None = None
     description: ToldToBank = None
     external_id: Annotated[
         Reference | None,
-        Meta(description="The refund's own reference; need not be unique."),
+        Meta(description="Your own reference for the refund; it need not be unique."),
     ] = None
-    payment_id: Annotated[Id | None, Meta(description="The payment that settled the charge unless given.")] = None
+    payment_id: Annotated[
+        Id | None, Meta(description="Id of the payment to refund; by default the one that settled the charge.")
+    ] = None
     destination: RefundDestination | None = None
 
 
@@ -122,7 +134,10 @@ async def _find_refund(context: ApiContext, call: Call, refund_id: UUID) -> Refu
 
 OF_CHARGE: PagedList[ListFilters] = PagedList("refunds", TimePosition, ListFilters)
 REFUNDS = PagedList(
-    "refunds", TimePosition, RefundFilters, {"external_id": "The refund's own reference.", "created": "Asked for"}
+    "refunds",
+    TimePosition,
+    RefundFilters,
+    {"external_id": "Only refunds whose own `external_id` is exactly this.", "created": "Requested"},
 )
 
 ROUTES = routes_of(
@@ -131,7 +146,7 @@ ROUTES = routes_of(
         method="POST",
         path="/v1/charges/{charge_id:str}/refunds",
         name="createRefund",
-        summary="Refund a paid charge, wholly or in part",
+        summary="Refund a paid charge, in full or in part",
         handle=create,
         scopes=("refunds:create",),
         key=True,
@@ -176,7 +191,7 @@ ROUTES = routes_of(
         method="GET",
         path="/v1/refunds/{refund_id:str}",
         name="getRefund",
-        summary="Look a refund up",
+        summary="Look up a refund",
         handle=look_up,
         scopes=("payments:read",),
         answers={200: RefundProjection},

@@ -37,7 +37,7 @@ class AskedFilters(ListFilters, frozen=True, kw_only=True):
 
 
 class RequestItem(Struct, frozen=True, kw_only=True):
-    """A request and its answer. Its query is not kept."""
+    """A request and its answer. The query string is not kept."""
 
     request_id: str
     at: str
@@ -54,8 +54,8 @@ class RequestItem(Struct, frozen=True, kw_only=True):
 
 
 class RequestWithBodies(RequestItem, frozen=True, kw_only=True):
-    """A request and its answer, with the bodies of a write in the sandbox: their shape, and the values that tell of
-    nobody (docs/sandbox.md)."""
+    """A request and its answer, with both bodies if it was a write in the sandbox (docs/sandbox.md). Values that may
+    identify a payer are masked."""
 
     request_body: str | None
     response_body: str | None
@@ -117,9 +117,9 @@ REQUESTS = PagedList(
     RequestPosition,
     AskedFilters,
     {
-        "status": "Only answers of this class.",
-        "path": "Only paths that begin so.",
-        "client_id": "Only credentials that begin so.",
+        "status": "Only requests answered with a status of this class.",
+        "path": "Only requests whose path begins with this text.",
+        "client_id": "Only requests of credentials whose id begins with this text.",
     },
 )
 

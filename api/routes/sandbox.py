@@ -37,16 +37,21 @@ def _parse_paid_at(text: str) -> datetime:
 
 
 class SandboxPayment(Struct, frozen=True, omit_defaults=True, kw_only=True):
-    """`amount` is decimal reais (the charge's own unless given), `paid_at` an instant in the past, `times` 1 to 10."""
+    """The payment to simulate. Every field is optional: by default the charge is paid once, now, with what it costs."""
 
-    amount: Annotated[Amount | None, Meta(description="Decimal reais; the charge's own unless given.")] = None
+    amount: Annotated[
+        Amount | None,
+        Meta(
+            description="Amount in reais, as a decimal string; by default what the charge costs on the day of payment."
+        ),
+    ] = None
     paid_at: (
         Annotated[
             str,
             checked(
                 _parse_paid_at,
                 "must be an instant in the past, such as 2026-11-21T09:54:00.123Z",
-                description="In the past; now unless given.",
+                description="When the payer paid, an instant in the past; by default now.",
                 **INSTANT_GIVEN,
             ),
         ]
@@ -56,8 +61,8 @@ class SandboxPayment(Struct, frozen=True, omit_defaults=True, kw_only=True):
 
 
 class AdvanceClock(Struct, frozen=True, omit_defaults=True, kw_only=True):
-    """Exactly one of the two. `advance`: an ISO 8601 duration in weeks, or in days, hours, minutes and seconds, of at
-    most 366 days, such as P3D. `to`: the instant the clock is to have reached; asked again, nothing changes."""
+    """How to advance the clock: give exactly one of the two fields. `advance` is an ISO 8601 duration in weeks, or in
+    days, hours, minutes and seconds, such as P3D. `to` is the instant to reach; sending it again changes nothing."""
 
     advance: (
         Annotated[
@@ -65,7 +70,7 @@ class AdvanceClock(Struct, frozen=True, omit_defaults=True, kw_only=True):
             checked(
                 parse_advance,
                 f"must be an ISO 8601 duration of at most {_DAYS_MAX} days, such as P3D or PT36H",
-                description=f"ISO 8601 duration, more than nothing and at most {_DAYS_MAX} days.",
+                description=f"By how much the clock moves: an ISO 8601 duration above zero, at most {_DAYS_MAX} days.",
                 pattern=r"^(?=.*[1-9])P([0-9]{1,3}W"
                 r"|([0-9]{1,4}D)?(T(?=[0-9])([0-9]{1,5}H)?([0-9]{1,7}M)?([0-9]{1,9}S)?)?)$",
                 examples=["P3D"],
@@ -80,7 +85,8 @@ class AdvanceClock(Struct, frozen=True, omit_defaults=True, kw_only=True):
                 parse_instant,
                 "must be an instant such as 2026-11-24T09:54:00.123Z",
                 description=(
-                    f"At most {_DAYS_MAX} days later than the clock; where it has been already, nothing changes."
+                    f"Instant for the clock to reach, at most {_DAYS_MAX} days ahead of it. An instant in its past "
+                    "changes nothing."
                 ),
                 **INSTANT_GIVEN,
             ),
@@ -90,8 +96,8 @@ class AdvanceClock(Struct, frozen=True, omit_defaults=True, kw_only=True):
 
 
 class SandboxClock(Struct, frozen=True, kw_only=True):
-    """What the clock of the account's sandbox shows, what time it really is, and the seconds between. The clock goes on
-    by itself."""
+    """The clock of the account's sandbox: the time it shows, the real time, and the seconds between them. The clock
+    runs on by itself."""
 
     now: str
     real_time: str
@@ -214,7 +220,7 @@ ROUTES = routes_of(
         method="GET",
         path="/v1/sandbox/clock",
         name="readSandboxClock",
-        summary="What the clock of the account's sandbox shows",
+        summary="Read the clock of the account's sandbox",
         handle=read_clock,
         scopes=("charges:create", "charges:read"),
         answers={200: SandboxClock},
@@ -223,7 +229,8 @@ ROUTES = routes_of(
         method="POST",
         path="/v1/sandbox/clock",
         name="advanceSandboxClock",
-        summary="Advance the clock of the account's sandbox; answers when everything that is due by it has happened",
+        summary="Advance the clock of the account's sandbox; the answer comes once everything due by the new time "
+        "has happened",
         handle=move,
         scopes=("charges:create",),
         body=AdvanceClock,
@@ -234,7 +241,7 @@ ROUTES = routes_of(
         method="POST",
         path="/v1/sandbox/charges/{charge_id:str}/expire",
         name="sandboxExpire",
-        summary="Let a test charge's time be over",
+        summary="Expire a test charge at once",
         handle=expire,
         scopes=("charges:create",),
         answers={200: ChargeProjection},
@@ -244,7 +251,7 @@ ROUTES = routes_of(
         method="POST",
         path="/v1/sandbox/charges/{charge_id:str}/fail",
         name="sandboxFail",
-        summary="Let the bank refuse a test charge for good",
+        summary="Make a test charge fail, as if the bank had refused it for good",
         handle=fail,
         scopes=("charges:create",),
         headers=(SANDBOX_BANK,),

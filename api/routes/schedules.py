@@ -80,8 +80,8 @@ _PERSON_TYPES_BY_DIGITS: Final = {signs: name for name, signs in PERSON_TYPES.it
 
 
 class SchedulePayer(Struct, frozen=True, omit_defaults=True, kw_only=True):
-    """Who is to pay. For boletos `name`, `document` and `address` are required, and `person_type` is what the document
-    says unless given; for PIX no field is."""
+    """The payer. For boletos `name`, `document` and `address` are required, and `person_type` by default follows from
+    the document; for PIX no field is required."""
 
     name: Name | None = None
     document: AnyDocument | None = None
@@ -92,26 +92,30 @@ class SchedulePayer(Struct, frozen=True, omit_defaults=True, kw_only=True):
 
 
 class CreateSchedule(Struct, frozen=True, kw_only=True):
-    """The body. `first_due_date` is after today in São Paulo and its day of the month is kept; at most one of
-    `end_date` (inclusive) and `max_charges`. Each charge is issued at 06:00 in São Paulo, `issue_days_before` its due
+    """The schedule to create. Later due dates keep the day of `first_due_date`; give at most one of `end_date`
+    (inclusive) and `max_charges`. Each charge is issued at 06:00 in São Paulo, `issue_days_before` days before its due
     date."""
 
     payment_method: Annotated[str, choice(METHODS)]
-    amount: Annotated[Amount, Meta(description="Decimal reais, greater than 0.")]
+    amount: Annotated[Amount, Meta(description="Amount in reais, as a decimal string greater than 0.")]
     payer: SchedulePayer
     frequency: Annotated[str, choice(FREQUENCIES)]
-    first_due_date: Annotated[DueDay, Meta(description=f"After today in São Paulo, {LAST_DUE} at the latest.")]
+    first_due_date: Annotated[
+        DueDay, Meta(description=f"Due date: after today in São Paulo, {LAST_DUE} at the latest.")
+    ]
     end_date: Annotated[
         Annotated[str, checked(parse_day, "must be an existing day YYYY-MM-DD", code=Code.DATE_RANGE_INVALID, **DAY)]
         | None,
-        Meta(description="The last due date there may be; not together with max_charges."),
+        Meta(description="Latest possible due date, inclusive; not allowed together with max_charges."),
     ] = None
     max_charges: Annotated[int, Meta(ge=1, le=CHARGES_MAX)] | None = None
     issue_days_before: (
         Annotated[int, Meta(ge=0, le=ISSUE_DAYS_BEFORE_MAX, extra_json_schema={"default": ISSUE_DAYS_BEFORE_DEFAULT})]
         | None
     ) = None
-    external_id: Annotated[Reference | None, Meta(description="Given to each of its charges.")] = None
+    external_id: Annotated[
+        Reference | None, Meta(description="Your own reference, given to each charge of the schedule.")
+    ] = None
     description: Description | None = None
     send_email: bool | None = None
     metadata: Metadata | None = None
@@ -274,7 +278,9 @@ def _sealed_payer(body: CreateSchedule, context: ApiContext, schedule_id: UUID) 
 
 
 OF_SCHEDULE: PagedList[ListFilters] = PagedList("scheduled charges", SequencePosition, ListFilters)
-SCHEDULES = PagedList("schedules", TimePosition, ScheduleFilters, {"external_id": "The schedule's own reference."})
+SCHEDULES = PagedList(
+    "schedules", TimePosition, ScheduleFilters, {"external_id": "Only schedules with exactly this `external_id`."}
+)
 _PATH: Final = "/v1/charge-schedules"
 
 ROUTES = routes_of(
@@ -283,7 +289,7 @@ ROUTES = routes_of(
         method="POST",
         path=_PATH,
         name="createSchedule",
-        summary="Charge a payer again and again",
+        summary="Create a schedule that charges a payer at regular intervals",
         handle=create,
         scopes=("schedules:write",),
         key=True,
@@ -313,7 +319,7 @@ ROUTES = routes_of(
         method="GET",
         path=_PATH + "/{schedule_id:str}",
         name="getSchedule",
-        summary="Look a schedule up",
+        summary="Look up a schedule",
         handle=look_up,
         scopes=("payments:read",),
         answers={200: ScheduleProjection},
@@ -323,7 +329,7 @@ ROUTES = routes_of(
         method="GET",
         path=_PATH + "/{schedule_id:str}/charges",
         name="listChargesOfSchedule",
-        summary="List what became of a schedule's charges",
+        summary="List a schedule's charges: issued, skipped or failed",
         handle=list_charges,
         scopes=("payments:read", "charges:read"),
         query=OF_SCHEDULE.parameters,
@@ -342,9 +348,9 @@ ROUTES = routes_of(
             errors=(Code.SCHEDULE_NOT_FOUND, Code.SCHEDULE_ENDED),
         )
         for change, summary, handle in (
-            ("pause", "Issue no charges for a while", pause),
-            ("resume", "Go on issuing charges", resume),
-            ("cancel", "Issue no more charges", cancel),
+            ("pause", "Pause a schedule: it issues no charges until it is resumed", pause),
+            ("resume", "Resume a paused schedule", resume),
+            ("cancel", "Cancel a schedule: it issues no more charges", cancel),
         )
     ),
     mode=Mode.PRODUCTION,

@@ -44,7 +44,7 @@ class Credential(Struct, frozen=True):
 
 
 class Token(Struct, frozen=True):
-    """RFC 6749 section 5.1; `scope` is a space-separated list."""
+    """An access token, as in RFC 6749 section 5.1; `scope` is a space-separated list."""
 
     access_token: str
     token_type: str
@@ -53,14 +53,14 @@ class Token(Struct, frozen=True):
 
 
 class TokenError(Struct, frozen=True):
-    """RFC 6749 section 5.2."""
+    """An error of the token endpoint, as in RFC 6749 section 5.2."""
 
     error: str
     error_description: str
 
 
 class TokenRequest(Struct, kw_only=True, omit_defaults=True):
-    """Form fields, or the same in JSON; the credentials may stand in HTTP Basic instead."""
+    """The token request, as form fields or JSON. `client_id` and `client_secret` may be sent by HTTP Basic instead."""
 
     grant_type: Literal["client_credentials"]
     client_id: _Secret | UnsetType = UNSET
@@ -71,7 +71,7 @@ class TokenRequest(Struct, kw_only=True, omit_defaults=True):
             Meta(
                 pattern=rf"^(({_SCOPE_REGEX})( ({_SCOPE_REGEX}))*)?\Z",
                 max_length=FIELD_MAX,
-                description="A subset of the credential's scopes; all of them unless given.",
+                description="Scopes wanted, separated by spaces: some of the credential's own. By default all of them.",
             ),
         ]
         | UnsetType

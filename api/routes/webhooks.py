@@ -27,14 +27,18 @@ DeliveryPage = page_of(Delivery, "DeliveryPage")
 
 
 class EventRange(Struct, frozen=True):
-    """Numbers of the feed, both included; at most 10,000 of them, and the first not behind the last."""
+    """A range of sequence numbers of the feed, both ends included: at most 10,000 numbers, and the first not after the
+    last."""
 
     from_sequence: Annotated[int, Meta(ge=1, le=SEQUENCE_MAX)]
-    to_sequence: Annotated[int, Meta(ge=1, le=SEQUENCE_MAX, description=f"At most {RANGE_MAX} numbers.")]
+    to_sequence: Annotated[
+        int, Meta(ge=1, le=SEQUENCE_MAX, description=f"Last number of the range; at most {RANGE_MAX} numbers.")
+    ]
 
 
 class RangeRedelivered(Struct, frozen=True):
-    """How many deliveries are on their way now, those that already were included; 0 without an endpoint."""
+    """Number of deliveries of the range that are waiting or being sent now, including those that already were; 0 when
+    no endpoint is registered."""
 
     deliveries: Annotated[int, Meta(ge=0)]
 
@@ -92,7 +96,7 @@ ROUTES = routes_of(
         method="GET",
         path="/v1/webhook-deliveries/{delivery_id:str}",
         name="getWebhookDelivery",
-        summary="Look a webhook delivery up",
+        summary="Look up a webhook delivery",
         handle=read_delivery,
         scopes=_READ_SCOPES,
         answers={200: Delivery},
@@ -102,7 +106,7 @@ ROUTES = routes_of(
         method="POST",
         path="/v1/webhook-deliveries/{delivery_id:str}/redeliver",
         name="redeliverWebhook",
-        summary="Send a delivery again, at once and from the schedule's beginning",
+        summary="Send a delivery again at once, with a full new series of attempts",
         handle=redeliver_one,
         scopes=("charges:create",),
         answers={202: Delivery},

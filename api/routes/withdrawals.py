@@ -33,13 +33,15 @@ from runtime.postgres import session, transaction
 
 
 class CreateWithdrawal(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """The body. It goes to the PIX key registered for the account, and to no other."""
+    """The withdrawal to make. The money goes to the PIX key registered for the account, and to no other."""
 
-    amount: Annotated[Amount, Meta(description=f"Decimal reais; below {reais(MINIMUM_CENTS)} it is refused with 422.")]
+    amount: Annotated[
+        Amount, Meta(description=f"Amount in reais; less than {reais(MINIMUM_CENTS)} is refused with 422.")
+    ]
     description: ToldToBank = None
     external_id: Annotated[
         Reference | None,
-        Meta(description="The withdrawal's own reference; need not be unique."),
+        Meta(description="Your own reference for the withdrawal; it need not be unique."),
     ] = None
 
 
@@ -111,7 +113,7 @@ WITHDRAWALS = PagedList(
     "withdrawals",
     TimePosition,
     WithdrawalFilters,
-    {"external_id": "The withdrawal's own reference.", "created": "Asked for"},
+    {"external_id": "Only withdrawals with exactly this `external_id`.", "created": "Requested"},
 )
 _PATH: Final = "/v1/withdrawals"
 
@@ -121,7 +123,7 @@ ROUTES = routes_of(
         method="POST",
         path=_PATH,
         name="createWithdrawal",
-        summary="Withdraw from the balance to the account's PIX key",
+        summary="Withdraw money from the balance to the account's PIX key",
         handle=create,
         scopes=("withdrawals:create",),
         key=True,
@@ -151,7 +153,7 @@ ROUTES = routes_of(
         method="GET",
         path=_PATH + "/{withdrawal_id:str}",
         name="getWithdrawal",
-        summary="Look a withdrawal up",
+        summary="Look up a withdrawal",
         handle=look_up,
         scopes=("payments:read",),
         answers={200: WithdrawalProjection},

@@ -13,21 +13,21 @@ from domain.schedules.terms import ScheduleTerms
 
 
 class FineAgreed(Struct, frozen=True, gc=False, kw_only=True, omit_defaults=True):
-    """As it was asked for: in percent of the amount, or in decimal reais."""
+    """The fine (multa), as you gave it: in percent of the amount, or in decimal reais."""
 
     percent: str | UnsetType = UNSET
     amount: str | UnsetType = UNSET
 
 
 class InterestAgreed(Struct, frozen=True, gc=False, kw_only=True, omit_defaults=True):
-    """As it was asked for: in percent of a month, or in decimal reais for each day."""
+    """The interest (juros de mora), as you gave it: in percent per month, or in decimal reais per day."""
 
     percent_per_month: str | UnsetType = UNSET
     amount_per_day: str | UnsetType = UNSET
 
 
 class DiscountAgreed(Struct, frozen=True, gc=False, kw_only=True, omit_defaults=True):
-    """As it was asked for; given on `until` and before."""
+    """A discount, as you gave it; it applies to payments on `until` or before."""
 
     until: str
     percent: str | UnsetType = UNSET
@@ -35,7 +35,7 @@ class DiscountAgreed(Struct, frozen=True, gc=False, kw_only=True, omit_defaults=
 
 
 class ScheduledDiscountAgreed(Struct, frozen=True, gc=False, kw_only=True, omit_defaults=True):
-    """As it was asked for; given until so many days before each charge's due date."""
+    """A discount, as you gave it; it applies until `days_before_due` days before each charge's due date."""
 
     days_before_due: int
     percent: str | UnsetType = UNSET
@@ -43,7 +43,7 @@ class ScheduledDiscountAgreed(Struct, frozen=True, gc=False, kw_only=True, omit_
 
 
 class AmountDueToday(Struct, frozen=True, gc=False, kw_only=True):
-    """What the boleto costs when it is paid on `date`: its amount, with fine and interest, less the discount."""
+    """What the boleto costs if it is paid on `date`: its amount, with fine and interest, less the discount."""
 
     date: str
     amount: str

@@ -132,7 +132,8 @@ class ChargeDoc(Struct, frozen=True, gc=False, omit_defaults=True, kw_only=True)
 
 
 class Pix(Struct, frozen=True, gc=False):
-    """`qr_code` is the copy-and-paste payload; `qr_code_image` a PNG data URI that decodes to exactly it."""
+    """The PIX part of a charge. `qr_code` is the copy-and-paste text; `qr_code_image` is the QR Code of exactly that
+    text, a PNG as a data URI."""
 
     txid: str
     qr_code: str
@@ -152,7 +153,7 @@ class Boleto(Struct, frozen=True, gc=False, kw_only=True):
 
 
 class Payer(Struct, frozen=True, gc=False):
-    """Who paid, as the bank told; the document is masked."""
+    """The payer as reported by the bank; the document is masked."""
 
     name: str | None
     document: str | None
@@ -160,9 +161,8 @@ class Payer(Struct, frozen=True, gc=False):
 
 class PaymentBlock(Struct, frozen=True, gc=False, kw_only=True):
     """The receipt of a paid charge (contract section 7). Amounts are decimal reais, instants ISO 8601 UTC.
-
-    `refunded_amount` counts refunds of this payment that succeeded; pending ones are in the refunds' own totals.
-    """
+    `refunded_amount` counts refunds of this payment that succeeded; pending ones are counted in `refunded_total` of the
+    refunds."""
 
     payment_id: str
     method: str
@@ -181,22 +181,19 @@ class PaymentBlock(Struct, frozen=True, gc=False, kw_only=True):
 
 
 class Leg(Struct, frozen=True, gc=False):
-    """One of the two ways to pay a dual charge: `leg` pix or boleto, `status` pending, paid, cancelled or expired."""
+    """One leg of a dual charge. `leg` is pix or boleto; `status` is pending, paid, cancelled or expired."""
 
     leg: str
     status: str
 
 
 class ChargeProjection(Struct, frozen=True, gc=False, kw_only=True):
-    """What creation, lookup, lists and cancel answer (spec, Charge (projection); additions of contract section 7).
-
-    `refunded_amount` counts refunds that succeeded, of all payments of the charge, an anomalous one's too. `legs` is
-    there for dual charges (payment_method boleto_pix) only, and `expires_at` is of them when the PIX leg ends.
-    `payment_url` is the payer's page; `pdf_url` the slip as a file, there while it can be paid. `metadata` is there
-    when the charge was given any. So are `fine`, `interest` and `discounts` of a boleto, and with them `payable_until`,
-    the last day to pay, and, while it is pending, `amount_due`. `warnings` is in the answer of a creation in the
-    sandbox, when what was sent is allowed and most likely not meant.
-    """
+    """A charge, as creation, lookup, lists and cancel answer it (spec, Charge (projection); additions of contract
+    section 7). `refunded_amount` counts the refunds that succeeded, of all payments of the charge, including payments
+    with an anomaly. `legs` is present only for dual charges (payment_method boleto_pix), and there `expires_at` is when
+    the PIX leg expires. `fine`, `interest`, `discounts` and `metadata` are present when the charge was given them. With
+    payment terms (fine, interest, discounts or days to pay late), `payable_until` is present as well and, while the
+    charge is pending, `amount_due`."""
 
     charge_id: str
     account_id: str

@@ -27,7 +27,8 @@ _ALL_NUMBERS = Window(0, 2**31 - 1)
 
 
 class ScheduleFailure(Struct, frozen=True, gc=False):
-    """Why the next charge is not issued yet, though its time has come. It is tried again until its due date is over."""
+    """Why the next charge could not be issued yet, although its time has come. It is tried again until its due date has
+    passed."""
 
     number: int
     code: str
@@ -36,11 +37,10 @@ class ScheduleFailure(Struct, frozen=True, gc=False):
 
 
 class ScheduleProjection(Struct, frozen=True, gc=False, kw_only=True):
-    """`next_number`, `next_due_date` and `next_issue_at` are null when there is no next charge, and `next_issue_at`
-    while the schedule is paused. The payer is not told back; `metadata` is there when the schedule was given any, and
-    so are `fine`, `interest`, `discounts` and, with any of these, `payable_days_after_due`: 0 when its boletos are not
-    paid late.
-    """
+    """A schedule. `next_number`, `next_due_date` and `next_issue_at` are null when no charge follows, `next_issue_at`
+    also while the schedule is paused. The payer is not shown. `metadata`, `fine`, `interest` and `discounts` are
+    present when the schedule was given them; `payable_days_after_due` is present with payment terms, and is 0 when its
+    boletos cannot be paid late."""
 
     schedule_id: str
     account_id: str
@@ -69,8 +69,8 @@ class ScheduleProjection(Struct, frozen=True, gc=False, kw_only=True):
 
 
 class ScheduledCharge(Struct, frozen=True, gc=False, kw_only=True):
-    """`state`: issued (then `charge` is the charge as it is now), skipped (its due date passed while the schedule was
-    paused), failed (it could not be issued before its due date was over: `failure`)."""
+    """One charge of a schedule. `state` is issued (`charge` shows it as it is now), skipped (its due date passed while
+    the schedule was paused) or failed (it could not be issued before its due date had passed: `failure` says why)."""
 
     number: int
     due_date: str

@@ -27,14 +27,14 @@ class LedgerFilters(ListFilters, frozen=True, kw_only=True):
 
 
 class Balance(Struct, frozen=True):
-    """Decimal reais; BRL."""
+    """The balance of the account."""
 
     balance: str
     currency: str = "BRL"
 
 
 class LedgerItem(Struct, frozen=True, gc=False, kw_only=True):
-    """A line of the statement: `amount` is unsigned, `direction` credit or debit (contract section 10)."""
+    """An entry of the ledger (contract section 10). `amount` has no sign; `direction` is credit or debit."""
 
     entry_id: str
     sequence: int

@@ -31,7 +31,8 @@ class PaymentFilters(ListFilters, frozen=True, kw_only=True):
 
 
 class PaymentItem(Struct, frozen=True, gc=False, kw_only=True):
-    """The payment block and what it belongs to (contract section 7). `refunded_amount`: refunds that succeeded."""
+    """A payment and the charge that it belongs to (contract section 7). `refunded_amount` counts refunds that
+    succeeded."""
 
     payment_id: str
     charge_id: str

@@ -36,13 +36,9 @@ class RefundDoc(Struct, frozen=True, gc=False, omit_defaults=True, kw_only=True)
 
 
 class RefundProjection(Struct, frozen=True, gc=False, kw_only=True):
-    """`refunded_total` and `refundable_remaining` are of the refund's payment as it is now and make up its amount: what
-    is pending counts as refunded until the bank refuses it.
-
-    `end_to_end_id` is of the PIX that goes back or, when a boleto was paid on its line, of the PIX sent to the
-    destination; `return_id` of the devolucao. `failure_code` says for programs why it failed. `held`: the platform
-    looks at it before it is sent, or did.
-    """
+    """A refund. `refunded_total` and `refundable_remaining` describe its payment as it is now; pending refunds count as
+    refunded until the bank refuses them. `end_to_end_id` is that of the PIX being returned or, when a boleto was paid
+    by its linha digitável, of the PIX sent to the destination; `return_id` is that of the devolução."""
 
     refund_id: str
     charge_id: str

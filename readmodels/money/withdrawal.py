@@ -44,11 +44,8 @@ class WithdrawalDoc(Struct, frozen=True, gc=False, omit_defaults=True, kw_only=T
 
 
 class WithdrawalProjection(Struct, frozen=True, gc=False, kw_only=True):
-    """`fee` is debited beside `amount`, and given back when it fails or is cancelled. `pix_key` is masked;
-    `end_to_end_id` is of the PIX that was sent; `failure_code` says for programs why it failed.
-
-    `automatic`: the account's daily one. `completed_at` is when it came to its end, whichever that is.
-    """
+    """A withdrawal. `fee` is debited in addition to `amount`; both are credited back when the withdrawal fails or is
+    cancelled. `end_to_end_id` is that of the PIX that was sent."""
 
     withdrawal_id: str
     account_id: str

@@ -34,9 +34,10 @@ _Instant = Annotated[str, Meta(extra_json_schema={"format": "date-time"})]
 
 
 class DeliveryAttempt(Struct, frozen=True, gc=False):
-    """One request to the endpoint. `status` and `answer` (the first KiB of the body) are null when it gave none."""
+    """One request to the endpoint. `status` and `answer` (the first KiB of the body) are null when the endpoint did not
+    answer."""
 
-    attempt: Annotated[int, Meta(ge=1, description="As X-Service-Attempt told.")]
+    attempt: Annotated[int, Meta(ge=1, description="Number of the attempt, as sent in X-Service-Attempt.")]
     started_at: _Instant
     duration_ms: Annotated[int, Meta(ge=0)]
     status: int | None
@@ -45,17 +46,20 @@ class DeliveryAttempt(Struct, frozen=True, gc=False):
 
 
 class Delivery(Struct, frozen=True, kw_only=True):
-    """One event on its way to the endpoint. `attempts` are the finished ones, at most the newest 20, oldest first."""
+    """The delivery of one event to one endpoint. `attempts` are the finished attempts, at most the newest 20, oldest
+    first."""
 
     delivery_id: _Id
     event_id: str
     type: Annotated[str, Meta(extra_json_schema={"enum": list(KINDS)})]
     sequence: int
     charge_id: str | None
-    url: Annotated[str, Meta(description="Where it goes: the endpoint's address now.")]
+    url: Annotated[str, Meta(description="Present address of the endpoint.")]
     state: Annotated[str, Meta(extra_json_schema={"enum": list(STATES)})]
-    attempt_count: Annotated[int, Meta(ge=0, description="Attempts begun, the one under way included.")]
-    next_attempt_at: Annotated[_Instant | None, Meta(description="null unless the state is pending.")]
+    attempt_count: Annotated[int, Meta(ge=0, description="Number of attempts begun, including one that is under way.")]
+    next_attempt_at: Annotated[
+        _Instant | None, Meta(description="When the next attempt is due; null unless the state is pending.")
+    ]
     created_at: str
     delivered_at: _Instant | None
     test: bool

@@ -18,7 +18,7 @@ _SENTENCE_END: Final = re.compile(r"(?<=\.) (?=[A-Z])")
 # Sentences with a variable part.
 _PATTERNS: Final = (
     (re.compile(r"Scope: (.+)\."), "Escopo: {}."),
-    (re.compile(r"What every refusal with status (\d+) looks like\."), "A forma de toda recusa com status {}."),
+    (re.compile(r"Body of every refusal with status (\d+)\."), "O corpo de toda recusa com status {}."),
 )
 
 
