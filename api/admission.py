@@ -9,7 +9,7 @@ from litestar import Request
 from litestar.types import Receive, Scope
 
 from api.body.reading import fingerprint, read_object
-from api.body.redaction import READ_MAX
+from api.body.redaction import REDACTABLE_BYTES_MAX
 from api.callers import Caller
 from api.context import ApiContext
 from api.exchange import Exchange
@@ -51,7 +51,7 @@ async def admit(route: Route, context: ApiContext, scope: Scope, receive: Receiv
     if route.body is not None:
         if raw or not route.body_optional:
             body = read_object(raw)
-            if exchange.sent is not None and len(raw) <= READ_MAX:
+            if exchange.sent is not None and len(raw) <= REDACTABLE_BYTES_MAX:
                 exchange.sent = body
         if route.key:
             # The path with its ids, not the template: the same key and body for another charge is another request.
@@ -80,7 +80,7 @@ async def _read_checked_body(route: Route, scope: Scope, receive: Receive) -> by
 
 
 def _authenticate(context: ApiContext, scope: Scope, now: datetime) -> Coroutine[Any, Any, Caller]:
-    return context.callers.of(header_values(scope, b"authorization"), now=now)
+    return context.callers.authenticate(header_values(scope, b"authorization"), now=now)
 
 
 async def _spend_rate(context: ApiContext, caller: Caller, exchange: Exchange) -> None:
@@ -120,8 +120,10 @@ async def _receive_body(scope: Scope, receive: Receive) -> bytes:
     for value in header_values(scope, b"content-length"):
         if len(value) > 9 or (value.isdigit() and int(value) > BYTES_MAX):
             raise Refused(Code.PAYLOAD_TOO_LARGE)  # refused by the declared length, before any byte is read
-    body_here = getattr(getattr(receive, "__self__", None), "body_here", None)
-    body: bytes | None = None if body_here is None else body_here()  # our server's shortcut (cli/run/http_cycle.py)
+    received_body = getattr(getattr(receive, "__self__", None), "received_body", None)
+    body: bytes | None = (
+        None if received_body is None else received_body()
+    )  # our server's shortcut (cli/run/http_cycle.py)
     if body is not None:
         if len(body) > BYTES_MAX:
             raise Refused(Code.PAYLOAD_TOO_LARGE)

@@ -14,8 +14,8 @@ from litestar.types import ASGIApp, Message, Receive, Scope, Send
 
 from api.admission import BYTES_MAX
 from api.context import ApiContext, close_context, open_context
-from api.exchange import failure, new_exchange, with_head
-from api.handlers import answer_failure, handler_of, in_front, open_handler_of, provide_context
+from api.exchange import add_head_method, failure, new_exchange
+from api.handlers import answer_failure, answer_hot_routes_first, handler_of, open_handler_of, provide_context
 from api.near_paths import NearPaths
 from api.openapi.document import document
 from api.route import Route
@@ -96,8 +96,8 @@ def make_api(
             for task in tasks:
                 task.cancel()
             await asyncio.gather(*tasks, return_exceptions=True)
-            meter.hand_on()
-            database_meter.hand_on()
+            meter.flush_counts()
+            database_meter.flush_counts()
             await close_context(state.context)
             if access_log is not None:
                 await access_log.stop()
@@ -127,7 +127,7 @@ def make_api(
     framework = _refuse_other_spellings(
         _answer_options_and_head(app.asgi_handler, _allowed_methods(app)), settings.docs_url, state.near
     )
-    app.asgi_handler = in_front(framework, ROUTES, context, meter)
+    app.asgi_handler = answer_hot_routes_first(framework, ROUTES, context, meter)
     return app
 
 
@@ -142,7 +142,7 @@ async def _prepare_boletos(context: ApiContext) -> None:
 def _allowed_methods(app: Litestar) -> dict[str, bytes]:
     """The value of the Allow header for each path, by the framework's path template."""
     return {
-        route.path_format: ", ".join(sorted(with_head(route.methods))).encode()
+        route.path_format: ", ".join(sorted(add_head_method(route.methods))).encode()
         for route in app.routes
         if isinstance(route, HTTPRoute)
     }

@@ -96,7 +96,7 @@ class Callers:
         self._known: dict[bytes, tuple[Caller | None, float]] = {}
         self._batcher: Batcher[bytes, Caller | None] = Batcher(self._find_batch, lanes=1, batch_max=200)
 
-    async def of(self, authorizations: Sequence[bytes], *, now: datetime) -> Caller:
+    async def authenticate(self, authorizations: Sequence[bytes], *, now: datetime) -> Caller:
         """The caller that a request's Authorization headers name. Refused(UNAUTHENTICATED), with the cause, when the
         header is missing or not one bearer token, or when the token is unknown, revoked or expired."""
         if not authorizations:
@@ -120,7 +120,7 @@ class Callers:
             raise unauthenticated("expired")
         return caller
 
-    async def again(self, caller: Caller) -> Caller:
+    async def reread(self, caller: Caller) -> Caller:
         """The caller as the database has it now, for refusals that must not rest on the cache."""
         clock = time.monotonic()
         fresh = await self._batcher.submit(caller.token_hash)

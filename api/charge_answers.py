@@ -26,7 +26,7 @@ from domain.identifiers import parse_id
 from domain.instants import SAO_PAULO
 from readmodels.charges.charge import ChargeDoc, ChargeProjection, present
 from readmodels.charges.charge_list import METHODS
-from runtime.metrics import Often, charges_created_total
+from runtime.metrics import BufferedCounter, charges_created_total
 from runtime.postgres import session
 
 _LOOKUPS_MAX: Final = 3
@@ -41,7 +41,7 @@ _MISTAKEN_IDS: Final = (
     ),
 )
 _created_counters = {
-    (method, test): Often(charges_created_total.labels(method, "test" if test else "production"))
+    (method, test): BufferedCounter(charges_created_total.labels(method, "test" if test else "production"))
     for method in METHODS
     for test in (True, False)
 }
@@ -49,10 +49,10 @@ _created_counters = {
 
 def charge_id_of(call: Call) -> UUID:
     """The charge_id in the path. Text that is no UUID is refused like the id of a charge that does not exist."""
-    return charge_id_in(call.path("charge_id"))
+    return parse_charge_id(call.path("charge_id"))
 
 
-def charge_id_in(text: str) -> UUID:
+def parse_charge_id(text: str) -> UUID:
     """Parses a charge_id; Refused(CHARGE_NOT_FOUND) for any other text, with a hint of what the text looks like. The
     hint depends on the text alone, so it discloses nothing about what exists."""
     charge_id = parse_id(text)
@@ -77,7 +77,7 @@ def create_charge(
 
     def count_and_present(doc: ChargeDoc) -> ChargeProjection:
         _created_counters[doc.payment_method, doc.test].inc()
-        return _with_warnings(shown(context, call, doc), warnings)
+        return _with_warnings(charge_projection(context, call, doc), warnings)
 
     find_replayed = partial(_replayed_charge, context, call, warnings)
     return create_once(context, call, operation, find_replayed, count_and_present, _location)
@@ -171,8 +171,8 @@ def check_one_reference(charge_id: object, external_id: object) -> None:
 
 
 async def _find_charge(context: ApiContext, call: Call, charge_id: UUID) -> ChargeProjection:
-    return shown(context, call, await context.charges.find(charge_id, call.caller.owner))
+    return charge_projection(context, call, await context.charges.find(charge_id, call.caller.owner))
 
 
-def shown(context: ApiContext, call: Call, doc: ChargeDoc) -> ChargeProjection:
+def charge_projection(context: ApiContext, call: Call, doc: ChargeDoc) -> ChargeProjection:
     return present(doc, context.seal, app_url=context.settings.app_url, now=call.now)

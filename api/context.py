@@ -25,7 +25,7 @@ from readmodels.documents.boleto_pdf import BoletoPrinter
 from runtime.cells.directory import check_cell
 from runtime.coordination.due_times import DueTimes
 from runtime.jobs import Jobs
-from runtime.limits.addresses import client_of
+from runtime.limits.addresses import client_key
 from runtime.limits.rates import ClientRates
 from runtime.limits.shares import Shares
 from runtime.postgres import Pool, open_pool, session
@@ -86,7 +86,7 @@ class ApiContext:
 
     def spend(self, what: str, scope: Scope) -> None:
         """Counts a request without a token against the rate of its client address; Refused(RATE_LIMITED)."""
-        self.rates.spend(what, client_of(scope, self.settings), now_s=time.monotonic())
+        self.rates.spend(what, client_key(scope, self.settings), now_s=time.monotonic())
 
     def spend_test_charge(self, caller: Caller) -> None:
         """Counts a creation in the sandbox against its account's limit of a day; Refused(RATE_LIMITED)."""

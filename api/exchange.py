@@ -12,7 +12,7 @@ from msgspec import Struct
 from api.answers import Answer, refusal
 from api.callers import Caller
 from api.context import ApiContext
-from api.near_paths import instead_of
+from api.near_paths import method_hint
 from api.request_log import LoggedRequest
 from domain.errors import Code, Refused
 from runtime.ids import new_token
@@ -97,11 +97,11 @@ def _allowed_methods(error: Exception) -> str:
     """The methods of the path as an Allow header, from the framework's exception; empty if it has none."""
     headers = (getattr(error, "headers", None) or {}).items()
     return ", ".join(
-        with_head(method for name, value in headers if name.lower() == "allow" for method in value.split(", "))
+        add_head_method(method for name, value in headers if name.lower() == "allow" for method in value.split(", "))
     )
 
 
-def with_head(methods: Iterable[str]) -> list[str]:
+def add_head_method(methods: Iterable[str]) -> list[str]:
     """The methods, with HEAD added wherever there is GET (RFC 9110 section 9.1)."""
     allowed = list(methods)
     return [*allowed, "HEAD"] if "GET" in allowed and "HEAD" not in allowed else allowed
@@ -118,7 +118,7 @@ def _refusal_of(error: Exception, scope: Scope, exchange: Exchange) -> Refused:
     status = error.status_code if isinstance(error, HTTPException) else 500
     if status == 405 and (methods := _allowed_methods(error)):
         message = f"This path does not answer to this method, but to {methods}."
-        return Refused(Code.METHOD_NOT_ALLOWED, message=message + instead_of(str(scope.get("method")), scope["path"]))
+        return Refused(Code.METHOD_NOT_ALLOWED, message=message + method_hint(str(scope.get("method")), scope["path"]))
     if 400 <= status < 500:
         return Refused(_CODE_OF_STATUS.get(status, Code.VALIDATION_ERROR))
     _log.error(

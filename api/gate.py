@@ -36,7 +36,7 @@ async def approved_now(context: ApiContext, call: Call) -> bool:
     """As `approved`, but never from the cache of callers."""
     if call.caller.test:
         return True
-    call.caller = await context.callers.again(call.caller)
+    call.caller = await context.callers.reread(call.caller)
     return call.caller.approved
 
 
@@ -66,7 +66,7 @@ def scenario_of(call: Call) -> str | None:
     return scenario
 
 
-async def payers_bank(scenario: str | None) -> None:
+async def play_payers_bank(scenario: str | None) -> None:
     """Plays the payer's bank for a simulated PIX payment, as X-Sandbox-Bank says: refuses, or is slow. `lost_reply`
     changes nothing here: no order to a bank waits for a reply, and the payment itself is made and reported to us."""
     if scenario in ("unavailable", "refuse"):

@@ -33,16 +33,18 @@ def handler_of(route: Route, get_context: Callable[[], ApiContext], meter: Meter
         async with context.shares.of(call.caller.owner):
             return await route.handle(context, call)
 
-    middleware = Recorded(route.method, route.path, get_context, meter)
+    middleware = RecordingMiddleware(route.method, route.path, get_context, meter)
     dependencies = {"call": Provide(provide_call, sync_to_thread=False)}
-    return _http_handler(route, middleware, opt={"route": route}, guards=[admitted], dependencies=dependencies)(handle)
+    return _http_handler(route, middleware, opt={"route": route}, guards=[admit_guard], dependencies=dependencies)(
+        handle
+    )
 
 
 def open_handler_of(route: OpenRoute, get_context: Callable[[], ApiContext], meter: Meter) -> HTTPRouteHandler:
-    return _http_handler(route, Recorded(route.method, route.path, get_context, meter))(route.handle)
+    return _http_handler(route, RecordingMiddleware(route.method, route.path, get_context, meter))(route.handle)
 
 
-def _http_handler(route: Route | OpenRoute, middleware: "Recorded", **options: Any) -> HTTPRouteHandler:
+def _http_handler(route: Route | OpenRoute, middleware: "RecordingMiddleware", **options: Any) -> HTTPRouteHandler:
     return HTTPRouteHandler(
         route.path,
         http_method=route.method,
@@ -54,7 +56,7 @@ def _http_handler(route: Route | OpenRoute, middleware: "Recorded", **options: A
     )
 
 
-async def admitted(connection: ASGIConnection[Any, Any, Any, Any], handler: BaseRouteHandler) -> None:
+async def admit_guard(connection: ASGIConnection[Any, Any, Any, Any], handler: BaseRouteHandler) -> None:
     """Guard: runs the checks of api/admission.py and stores the resulting call."""
     scope = connection.scope
     state: dict[str, Any] = scope["state"]
@@ -85,7 +87,7 @@ def answer_failure(request: Request[Any, Any, Any], error: Any) -> Any:
     return answer
 
 
-class Recorded:
+class RecordingMiddleware:
     """Middleware: gives the request its id, adds the common headers to its answer, and counts and logs it."""
 
     def __init__(self, method: Method, path: str, get_context: Callable[[], ApiContext], meter: Meter) -> None:
@@ -144,14 +146,16 @@ class HotRoute:
         answer.raw_headers += exchange.all_headers()
         status, headers = answer.status_code, answer.raw_headers
         exchange.record(route.method, route.path, scope, status, headers, answer.body, context, self._meter)
-        answer_whole = getattr(getattr(send, "__self__", None), "answer_whole", None)
-        if answer_whole is None:
+        send_answer = getattr(getattr(send, "__self__", None), "send_answer", None)
+        if send_answer is None:
             await answer(scope, receive, send)
         else:  # our server's shortcut (cli/run/http_cycle.py); no middleware in between wraps `send`
-            await answer_whole(status, headers, answer.body)
+            await send_answer(status, headers, answer.body)
 
 
-def in_front(asgi: ASGIApp, routes: Iterable[Route], get_context: Callable[[], ApiContext], meter: Meter) -> ASGIApp:
+def answer_hot_routes_first(
+    asgi: ASGIApp, routes: Iterable[Route], get_context: Callable[[], ApiContext], meter: Meter
+) -> ASGIApp:
     """The application behind its hot routes. The path of a hot route has no parameter, or one id at its end; a last
     segment that is not as long as an id goes to the framework, which has other routes there."""
     fixed: dict[tuple[str, str], HotRoute] = {}

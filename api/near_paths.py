@@ -26,7 +26,7 @@ _HINTS: Final = tuple(
 )
 
 
-def instead_of(method: str, path: str) -> str:
+def method_hint(method: str, path: str) -> str:
     """The hint for a method that the path does not support, with a leading blank; empty when there is none."""
     return next((f" {hint}" for pattern, hint in _HINTS if pattern.fullmatch(f"{method} {path[:_PATH_MAX]}")), "")
 

@@ -26,10 +26,10 @@ from domain.errors import Refused
 from runtime.postgres import DB_UNAVAILABLE, Pool, session
 
 EVERY_S = 1.0
-OF_ACCOUNT_MAX = 500_000
-"""Rows per account and mode, a day and process; beyond it one request in BEYOND_EACH is kept, so that a flood stays
+ROWS_OF_ACCOUNT_MAX = 500_000
+"""Rows per account and mode, a day and process; beyond it one request in SAMPLE_EACH is kept, so that a flood stays
 visible. A credential at the usual rate limit would write 80 million rows a day."""
-BEYOND_EACH = 100
+SAMPLE_EACH = 100
 BODIES_MAX = 1_000
 """Bodies kept of an account's successful writes, per day and process; as many again of its refused writes."""
 BODIES_WAITING_MAX = 500
@@ -106,7 +106,7 @@ class RequestLog:
             self._day, self._requests_today, self._bodies_today = day, {}, {}
         counted_by = (caller.account_id, caller.test)
         requests = self._requests_today[counted_by] = self._requests_today.get(counted_by, 0) + 1
-        return requests <= OF_ACCOUNT_MAX or requests % BEYOND_EACH == 0
+        return requests <= ROWS_OF_ACCOUNT_MAX or requests % SAMPLE_EACH == 0
 
     def _may_keep_bodies(self, request: LoggedRequest) -> bool:
         """Whether the bodies of this request are kept: neither BODIES_MAX nor BODIES_WAITING_MAX is reached yet."""

@@ -53,7 +53,7 @@ class Route(Struct, frozen=True, kw_only=True):
     heavy: bool = False
     """Whether the request takes a turn of its account's share (runtime/limits/shares.py), as every list does."""
     hot: bool = False
-    """Answered in front of the framework's handler (api/handlers.py, in_front)."""
+    """Answered in front of the framework's handler (api/handlers.py, answer_hot_routes_first)."""
     answers: dict[int, Any] = {}
     errors: tuple[Code, ...] = ()
     tag: str = ""

@@ -10,7 +10,7 @@ from typing import Final, Literal, Protocol
 from msgspec import Struct
 
 from banks.received import ReceivedPix
-from domain.boleto.terms import PaymentTerms, days_taken_late, fine_begins
+from domain.boleto.terms import PaymentTerms, days_accepted_late, fine_begins
 
 # Codes of `Rejected` that are ours and not the bank's.
 NUMBER_TAKEN: Final = "NUMBER_TAKEN"
@@ -147,7 +147,7 @@ class BoletoState(Struct, frozen=True, kw_only=True):
         if terms is None:
             return True
         fine = terms.fine is None or self.fine_from in (None, fine_begins(self.due_on))
-        return fine and self.late_days in (0, days_taken_late(terms, self.due_on))
+        return fine and self.late_days in (0, days_accepted_late(terms, self.due_on))
 
 
 class PaidBoleto(Struct, frozen=True, kw_only=True):

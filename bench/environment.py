@@ -19,7 +19,7 @@ from typing import NamedTuple
 from api.app import PREPARE_AFTER_S
 from banks.simulated.bank import LOCATIONS_MAX, PRODUCTION, SANDBOX, SimulatedBank
 from cli.run.child import Child, Port
-from cli.run.serve import answers
+from cli.run.serve import is_ready
 from commands.bank_orders.pix_locations import add_to_pool
 from commands.merchants.merchants import create_merchant
 from domain.mode import Mode
@@ -234,7 +234,7 @@ def until_at_rest(pids: Sequence[int]) -> None:
 
 def _wait_until_ready(children: list[Child], port: int, log: Path) -> None:
     deadline = time.monotonic() + _READY_S_MAX
-    while not (all(child.listens() for child in children) and answers("127.0.0.1", port)):
+    while not (all(child.listens() for child in children) and is_ready("127.0.0.1", port)):
         if time.monotonic() > deadline or not all(child.alive() for child in children):
             raise AssertionError(f"the API does not start: {log.read_text(encoding='utf-8')[-2000:]}")
         time.sleep(0.05)

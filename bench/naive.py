@@ -7,7 +7,7 @@ import msgspec
 import segno
 
 from api.answers import Answer, encode
-from api.body.reading import shaped
+from api.body.reading import convert_body
 from api.context import ApiContext
 from api.route import Call
 from api.routes.pix import CreatePix
@@ -49,7 +49,7 @@ VALUES ('sandbox', $1, 'ATIVA', $2, $3, $4, $5, $6, $7)
 
 async def create_naively(context: ApiContext, call: Call) -> Answer:
     caller, now = call.caller, call.now
-    body = shaped(call.body, CreatePix)
+    body = convert_body(call.body, CreatePix)
     amount_cents = parse_amount(body.amount, cents_max=PIX_CENTS_MAX)
     lifetime_s = body.expires_in or 86_400
     external_id, description = body.external_id, body.description

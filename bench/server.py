@@ -8,7 +8,7 @@ from litestar import get
 
 from api.answers import Answer
 from api.app import make_api
-from api.handlers import in_front
+from api.handlers import answer_hot_routes_first
 from api.route import Route
 from api.routes import pix
 from bench.naive import create_naively
@@ -44,7 +44,9 @@ def naive_route() -> Route:
 
 def make() -> Any:
     api = make_api(read_settings(), access_log=AccessLog(), also=[process, *PLAIN_ROUTES])
-    api.asgi_handler = in_front(api.asgi_handler, [naive_route()], lambda: api.state.context, Meter(None))
+    api.asgi_handler = answer_hot_routes_first(
+        api.asgi_handler, [naive_route()], lambda: api.state.context, Meter(None)
+    )
     return Front(api, make_app())
 
 

@@ -10,7 +10,7 @@ from datetime import UTC, datetime, timedelta
 from uuid import UUID
 
 from readmodels.projector import Projection, project
-from readmodels.reports.fold import fold_up_to, settled_up_to
+from readmodels.reports.fold import fold_up_to, wait_for_horizon
 from runtime.postgres import Pool, session, transaction
 from sql import Connection
 
@@ -214,7 +214,7 @@ async def fold_all(pool: Pool) -> None:
     """Folds the journal into the daily totals, as a worker's rounds do, until nothing is left to fold."""
     while True:
         async with session(pool) as conn:
-            horizon = await settled_up_to(conn)
+            horizon = await wait_for_horizon(conn)
             uncounted = await conn.fetchval("SELECT EXISTS (SELECT FROM report_attempt_told)")
         if horizon is not None:
             async with transaction(pool) as conn:

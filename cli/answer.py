@@ -66,7 +66,7 @@ async def connected(url: str = "database_url") -> AsyncIterator[Any]:
         await conn.close()
 
 
-async def sealing(conn: Any) -> "Seal":
+async def checked_seal(conn: Any) -> "Seal":
     """The Seal for this connection's database; CannotRun if SECRET_KEY is not the key the database was written with."""
     from runtime.seal import Seal
     from runtime.servers.sealing_keys import WrongKey, compare_keys
@@ -79,7 +79,7 @@ async def sealing(conn: Any) -> "Seal":
     return seal
 
 
-async def known(conn: Any, account_id: UUID) -> UUID:
+async def existing_account(conn: Any, account_id: UUID) -> UUID:
     """Returns the id; Refused(WALLET_ACCOUNT_NOT_FOUND) when no account has it. Without this check a mistyped id would
     be answered like an account that has nothing."""
     from domain.errors import Code, required

@@ -10,7 +10,7 @@ from datetime import UTC, datetime
 from typing import Any
 from uuid import UUID
 
-from cli.answer import Commands, answer, connected, family, in_transaction, reaching_postgres, sealing
+from cli.answer import Commands, answer, checked_seal, connected, family, in_transaction, reaching_postgres
 from cli.run.child import CannotRun
 from domain.merchants.partners import ALONE_BPS_MAX, needs_second
 from domain.money import reais
@@ -84,16 +84,16 @@ def change(args: argparse.Namespace) -> int:
 
 def _in_all_cells(account_id: UUID | None, command: Callable[[Any], Awaitable[Any]]) -> Any:
     """Runs the command in the home cell and returns its result; copies the partners to the other cells at once."""
-    from commands.merchants.partner_copy import account_is_there
+    from commands.merchants.partner_copy import account_exists
     from domain.errors import Code, Refused
     from runtime.cells.directory import read_cells
 
     async def run() -> Any:
         async with connected() as home:
-            seal = await sealing(home)
+            seal = await checked_seal(home)
             if account_id is not None:
                 with reaching_postgres():
-                    if not await account_is_there(home, account_id, seal=seal):
+                    if not await account_exists(home, account_id, seal=seal):
                         raise Refused(Code.WALLET_ACCOUNT_NOT_FOUND)
             async with home.transaction():
                 result = await command(home)

@@ -9,7 +9,7 @@ from typing import Any
 from uuid import UUID
 
 from cli import merchants
-from cli.answer import Commands, answer, family, in_transaction, known, origin, sealing
+from cli.answer import Commands, answer, checked_seal, existing_account, family, in_transaction, origin
 from cli.run.child import CannotRun
 
 
@@ -17,7 +17,7 @@ def add_commands(commands: Commands) -> None:
     verbs = family(commands, "merchant", "create and approve merchants")
 
     _add_create(verbs)
-    merchants.add_looks(verbs)
+    merchants.add_list_and_show(verbs)
     parser = verbs.add_parser(
         "reset", help="a link for who lost password and telephone: the second factor is off, all owners are told"
     )
@@ -166,7 +166,7 @@ def _register(args: argparse.Namespace) -> int:
     letters = os.environ.get("CNPJ_WITH_LETTERS", "0") == "1"
 
     async def register(conn: Any) -> Any:
-        now, seal = datetime.now(UTC), await sealing(conn)
+        now, seal = datetime.now(UTC), await checked_seal(conn)
         return await register_merchant(conn, registration, account_id=new_id(), letters=letters, now=now, seal=seal)
 
     return answer(args, in_transaction(register))
@@ -200,27 +200,27 @@ def _change_and_audit(
     account_id: UUID, action: str, facts: dict[str, Any], change: Callable[[Any], Awaitable[object]]
 ) -> None:
     """Changes an account and writes a line in the platform's audit log, as the staff's pages do."""
-    from commands.people.audit import tell_platform
+    from commands.people.audit import audit_for_platform
 
     async def run(conn: Any) -> None:
         await change(conn)
-        await tell_platform(conn, account_id, action, facts, origin(), now=datetime.now(UTC))
+        await audit_for_platform(conn, account_id, action, facts, origin(), now=datetime.now(UTC))
 
     in_transaction(run)
 
 
 def access(args: argparse.Namespace) -> int:
     from commands.people.access import send_access
-    from commands.people.audit import tell_platform
+    from commands.people.audit import audit_for_platform
 
     email, factor_lost = args.email.strip().lower(), args.factor_lost
     now, by = datetime.now(UTC), origin()
 
     async def send(conn: Any) -> None:
-        seal = await sealing(conn)
+        seal = await checked_seal(conn)
         action = await send_access(conn, args.account_id, email, by, factor_lost=factor_lost, now=now, seal=seal)
         facts = {"person": email, **({"reason": factor_lost} if factor_lost else {})}
-        await tell_platform(conn, args.account_id, action, facts, by, now=now)
+        await audit_for_platform(conn, args.account_id, action, facts, by, now=now)
 
     in_transaction(send)
     return answer(args, {"account_id": str(args.account_id), "email": email, "mailed": True})
@@ -261,8 +261,8 @@ def pix_key(args: argparse.Namespace) -> int:
 
 def payout_key(args: argparse.Namespace) -> int:
     from commands.merchants.payout_key import ASKED, ask_payout_key
-    from commands.people.audit import SEEN_BY_THE_ACCOUNT, tell_account, tell_platform
-    from commands.people.tell import tell_owners
+    from commands.people.audit import SEEN_BY_THE_ACCOUNT, audit_for_account, audit_for_platform
+    from commands.people.tell import mail_owners
     from domain.merchants.payout import PayoutKey
     from domain.withdrawal import masked_key
 
@@ -273,10 +273,10 @@ def payout_key(args: argparse.Namespace) -> int:
         await ask_payout_key(conn, args.account_id, key, by=by.email, by_staff=True, now=now)
         facts = {"pix_key": masked_key(args.pix_key)}
         mail_facts = {"destination": masked_key(args.pix_key), "by": SEEN_BY_THE_ACCOUNT}
-        seal = await sealing(conn)
-        await tell_owners(conn, args.account_id, "payout_key.proposed", mail_facts, now=now, seal=seal)
-        await tell_platform(conn, args.account_id, ASKED, facts, by, now=now)
-        await tell_account(conn, args.account_id, ASKED, facts, by, now=now)
+        seal = await checked_seal(conn)
+        await mail_owners(conn, args.account_id, "payout_key.proposed", mail_facts, now=now, seal=seal)
+        await audit_for_platform(conn, args.account_id, ASKED, facts, by, now=now)
+        await audit_for_account(conn, args.account_id, ASKED, facts, by, now=now)
 
     in_transaction(change)
     return answer(
@@ -286,18 +286,18 @@ def payout_key(args: argparse.Namespace) -> int:
 
 
 def refunds(args: argparse.Namespace) -> int:
-    from commands.merchants.refund_exemption import BOUND, FREED, bind_refunds, free_refunds
-    from commands.people.audit import tell_platform
+    from commands.merchants.refund_exemption import BOUND, FREED, end_refund_exemption, exempt_refunds
+    from commands.people.audit import audit_for_platform
 
     by, now, reason = origin(), datetime.now(UTC), args.to_others
 
     async def change(conn: Any) -> None:
         if reason is None:
-            await bind_refunds(conn, args.account_id, by, now=now)
-            await tell_platform(conn, args.account_id, BOUND, {}, by, now=now)
+            await end_refund_exemption(conn, args.account_id, by, now=now)
+            await audit_for_platform(conn, args.account_id, BOUND, {}, by, now=now)
             return
-        await free_refunds(conn, args.account_id, reason, by, now=now)
-        await tell_platform(conn, args.account_id, FREED, {"reason": reason}, by, now=now)
+        await exempt_refunds(conn, args.account_id, reason, by, now=now)
+        await audit_for_platform(conn, args.account_id, FREED, {"reason": reason}, by, now=now)
 
     in_transaction(change)
     return answer(args, {"account_id": str(args.account_id), "refunds_to_others": reason is not None})
@@ -328,7 +328,7 @@ def fees(args: argparse.Namespace) -> int:
     if not args.default and not has_terms:
 
         async def find_terms(conn: Any) -> FeeTerms | None:
-            return await own_terms(conn, await known(conn, args.account_id))
+            return await own_terms(conn, await existing_account(conn, args.account_id))
 
         return answer(args, {"account_id": str(args.account_id), "fees": _in_reais(in_transaction(find_terms))})
     if not args.reason:
@@ -347,7 +347,7 @@ def fees(args: argparse.Namespace) -> int:
     )
 
     async def change(conn: Any) -> None:
-        seal = await sealing(conn)
+        seal = await checked_seal(conn)
         await set_fees(conn, args.account_id, terms, args.reason, origin(), now=datetime.now(UTC), seal=seal)
 
     _change_and_audit(args.account_id, SET, fee_facts(terms, args.reason), change)

@@ -10,7 +10,7 @@ from domain.instants import iso
 _PAGE_ROWS: Final = 100
 
 
-def add_looks(verbs: Commands) -> None:
+def add_list_and_show(verbs: Commands) -> None:
     parser = verbs.add_parser("list", help="merchants, newest first; or those that something is known of")
     parser.add_argument("text", nargs="?", help="an account_id, a CNPJ, a person's e-mail or the beginning of a name")
     parser.add_argument(

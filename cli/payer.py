@@ -9,7 +9,7 @@ from uuid import UUID
 
 import msgspec
 
-from cli.answer import Commands, answer, connected, family, known, origin, sealing
+from cli.answer import Commands, answer, checked_seal, connected, existing_account, family, origin
 from cli.run.child import CannotRun
 
 if TYPE_CHECKING:
@@ -39,8 +39,8 @@ def erase(args: argparse.Namespace) -> int:
 
     async def run() -> ErasedPayer:
         async with connected() as conn:
-            document_hash = (await sealing(conn)).blind(document)
-            await known(conn, args.account)
+            document_hash = (await checked_seal(conn)).blind(document)
+            await existing_account(conn, args.account)
             now = datetime.now(UTC)
             return await erase_payer(
                 conn, owner, document_hash, args.reason, origin(), now=now, progress=_tell_progress
@@ -60,8 +60,8 @@ def export(args: argparse.Namespace) -> int:
 
     async def run() -> ExportedPayer:
         async with connected() as conn:
-            seal = await sealing(conn)
-            await known(conn, args.account)
+            seal = await checked_seal(conn)
+            await existing_account(conn, args.account)
             return await export_payer(conn, owner, seal.blind(document), origin(), now=datetime.now(UTC), seal=seal)
 
     return answer(args, {"account_id": str(args.account), **msgspec.to_builtins(asyncio.run(run()))})

@@ -13,7 +13,7 @@ from uuid import UUID
 import msgspec
 
 from cli import running
-from cli.answer import Commands, answer, connected, family, in_transaction, known, reaching_postgres
+from cli.answer import Commands, answer, connected, existing_account, family, in_transaction, reaching_postgres
 from cli.cells.ask import Answers, CellAddress, ask_each, cells_of, takes_all
 from cli.run.child import CannotRun
 from domain.instants import parse_day
@@ -124,7 +124,7 @@ def verify(args: argparse.Namespace) -> int:
     if takes_all(args):
         return _verify_all(args, scope)
     if args.account:
-        in_transaction(lambda conn: known(conn, args.account))
+        in_transaction(lambda conn: existing_account(conn, args.account))
     database_url = running.find().need("database_url")
     with reaching_postgres():
         try:
@@ -150,7 +150,7 @@ def _verify_all(args: argparse.Namespace, scope: "VerifyScope") -> int:
 
     async def verify_cell(cell: CellAddress, conn: Any) -> list[dict[str, Any]]:
         if args.account:
-            await known(conn, args.account)
+            await existing_account(conn, args.account)
 
         def tell(progress: "VerifyProgress") -> None:
             _tell_slice(progress, f"{cell.name}: ")
@@ -173,7 +173,7 @@ def _verify_all(args: argparse.Namespace, scope: "VerifyScope") -> int:
 
 async def _crossed_differences(cells: Sequence[CellAddress]) -> list[dict[str, Any]]:
     """Differences between the partners' shares that cells sent and received; cells that do not answer are left out."""
-    from readmodels.money.crossed_shares import compare_crossed, find_received, find_sent
+    from readmodels.money.crossed_shares import compare_crossed_shares, find_received, find_sent
 
     numbers = {each.name: each.number for each in cells}
 
@@ -182,7 +182,7 @@ async def _crossed_differences(cells: Sequence[CellAddress]) -> list[dict[str, A
         return {numbers[each.cell]: each.answer for each in answered.answers}
 
     sent, received = await read(find_sent), await read(find_received)
-    differing = compare_crossed(sent, received, await read(find_sent))
+    differing = compare_crossed_shares(sent, received, await read(find_sent))
     return [
         {"cell": each.name, **msgspec.to_builtins(differing[each.number])} for each in cells if each.number in differing
     ]

@@ -16,9 +16,9 @@ from cli.answer import Commands, answer, connected, in_transaction
 from cli.cells.ask import CellAddress, ask_each, cells_of, takes_all
 from cli.run.child import CannotRun
 from domain.instants import iso, parse_day
-from readmodels.dashboard.platform import merchants_like
+from readmodels.dashboard.platform import search_merchants
 from readmodels.reports.csv_lines import BOM, csv_line
-from readmodels.reports.over_cells import CellRows, columns_over, oldest, read_cell, rows_over
+from readmodels.reports.over_cells import CellRows, columns_of_cells, merge_rows_of_cells, oldest, read_cell
 from readmodels.reports.report import (
     By,
     Freshness,
@@ -118,15 +118,17 @@ async def _show_all(args: argparse.Namespace) -> int:
     answers = [each.answer for each in result.answers]
     head = _head(report, query, oldest(fresh for fresh, _ in answers))
     head |= {"cells": [each.cell for each in result.answers], "away": result.away}
-    table = report._replace(columns=columns_over(report))
-    await _write(args, sys.stdout.buffer, table, head, _iterate(rows_over(report, [rows for _, rows in answers])))
+    table = report._replace(columns=columns_of_cells(report))
+    await _write(
+        args, sys.stdout.buffer, table, head, _iterate(merge_rows_of_cells(report, [rows for _, rows in answers]))
+    )
     result.tell()
     return result.code
 
 
 async def _check_account(conn: Any, account_id: UUID | None) -> None:
     """CannotRun for an id that no account has: it would be reported as an account that received nothing."""
-    if account_id is not None and not await merchants_like(conn, str(account_id)):
+    if account_id is not None and not await search_merchants(conn, str(account_id)):
         raise CannotRun(f"there is no account {account_id}")
 
 

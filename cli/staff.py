@@ -5,7 +5,7 @@ from collections.abc import Awaitable, Callable
 from datetime import UTC, datetime
 from typing import Any
 
-from cli.answer import Commands, answer, family, in_transaction, origin, sealing
+from cli.answer import Commands, answer, checked_seal, family, in_transaction, origin
 from domain.instants import iso
 
 
@@ -104,8 +104,8 @@ def _change_and_audit(
 ) -> None:
     """Changes a member of staff, with a line in the audit log and a mail to all admins, as when an admin does it.
     Refused(VALIDATION_ERROR) with fields.email when `command` finds nobody."""
-    from commands.people.audit import write_of_platform
-    from commands.people.tell import tell_admins
+    from commands.people.audit import write_platform_audit
+    from commands.people.tell import mail_admins
     from domain.errors import Code, Refused
 
     by, now, email = origin(), datetime.now(UTC), _email(args)
@@ -113,10 +113,10 @@ def _change_and_audit(
     async def mail_and_change(conn: Any) -> None:
         # Mailed before the change, so that an admin who is removed is told, and one who is added is not.
         mail_facts = {"person": email, **facts, "by": by.email}
-        await tell_admins(conn, action, mail_facts, now=now, seal=await sealing(conn))
+        await mail_admins(conn, action, mail_facts, now=now, seal=await checked_seal(conn))
         if not await command(conn):
             raise Refused(Code.VALIDATION_ERROR, fields={"email": "is not of the staff"})
-        await write_of_platform(conn, email, action, facts, by, now=now)
+        await write_platform_audit(conn, email, action, facts, by, now=now)
 
     in_transaction(mail_and_change)
 
@@ -124,7 +124,7 @@ def _change_and_audit(
 async def _send_link(conn: Any, args: argparse.Namespace) -> bool:
     from commands.people.links import ask_for_link
 
-    await ask_for_link(conn, _email(args), now=datetime.now(UTC), seal=await sealing(conn))
+    await ask_for_link(conn, _email(args), now=datetime.now(UTC), seal=await checked_seal(conn))
     return True
 
 

@@ -13,7 +13,7 @@ from cli import running
 from cli.answer import Commands, answer, connected, reaching_postgres, tell
 from cli.cells.ask import Answers, ask_each, cells_of, takes_all
 from cli.run.child import CannotRun
-from cli.run.serve import answers, answers_at, reachable
+from cli.run.serve import is_ready, is_ready_at, reachable
 from runtime.cells.number import current_cell
 
 _WORKERS_START_S = 30.0
@@ -35,7 +35,7 @@ def add_commands(commands: Commands) -> None:
 def status(args: argparse.Namespace) -> int:
     system = running.find()
     # Without `quita up`, as in a container, the API is asked at BASE_URL, where merchants reach it.
-    ready = answers(system.host, system.port) if system.pids else answers_at(system.base_url)
+    ready = is_ready(system.host, system.port) if system.pids else is_ready_at(system.base_url)
     all_cells = _heartbeats_of_all_cells() if takes_all(args) else None
     may_ask = bool(system.database_url) and (ready or not system.pids)
     workers = (_heartbeats_of_cell() if may_ask else []) if all_cells is None else _flat_heartbeats(all_cells)

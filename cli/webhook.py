@@ -7,7 +7,7 @@ from typing import Any
 from uuid import UUID
 
 from cli import running
-from cli.answer import Commands, answer, family, in_transaction, operator, origin, sealing
+from cli.answer import Commands, answer, checked_seal, family, in_transaction, operator, origin
 from domain.instants import iso
 
 
@@ -61,7 +61,7 @@ def rotate(args: argparse.Namespace) -> int:
     now = datetime.now(UTC)
 
     async def change(conn: Any) -> SetEndpoint:
-        seal = await sealing(conn)
+        seal = await checked_seal(conn)
         endpoint = await rotate_secret(conn, args.account_id, now=now, seal=seal, chance=secrets.token_bytes(32))
         await _audit_change(conn, args.account_id, "webhook.rotated", {}, now)
         return endpoint
@@ -71,10 +71,10 @@ def rotate(args: argparse.Namespace) -> int:
 
 async def _audit_change(conn: Any, account_id: UUID, action: str, facts: dict[str, str], now: datetime) -> None:
     """Writes the change in the platform's audit log and in the account's own."""
-    from commands.people.audit import tell_account, tell_platform
+    from commands.people.audit import audit_for_account, audit_for_platform
 
-    await tell_platform(conn, account_id, action, facts, origin(), now=now)
-    await tell_account(conn, account_id, action, facts, origin(), now=now)
+    await audit_for_platform(conn, account_id, action, facts, origin(), now=now)
+    await audit_for_account(conn, account_id, action, facts, origin(), now=now)
 
 
 def try_out(args: argparse.Namespace) -> int:
@@ -100,7 +100,7 @@ def try_out(args: argparse.Namespace) -> int:
             actor=operator(),
             request_id="cli",
             chance=secrets.token_bytes(TAIL_BYTES),
-            seal=await sealing(conn),
+            seal=await checked_seal(conn),
         )
 
     return answer(args, {"charge_id": str(in_transaction(send)), "event": "payment.received"})
@@ -121,7 +121,7 @@ def set_url(args: argparse.Namespace) -> int:
     now, chance = datetime.now(UTC), secrets.token_bytes(32)
 
     async def change(conn: Any) -> SetEndpoint:
-        seal = await sealing(conn)
+        seal = await checked_seal(conn)
         is_move = await endpoint_of(conn, account_id=args.account_id) is not None
         endpoint = await set_endpoint(
             conn, args.account_id, args.url, allow_private=allow_private, now=now, seal=seal, chance=chance

@@ -32,7 +32,7 @@ _find_ahead_s_of_charge = sql.maybe("sandbox_clock.of_charge", int)
 _find_ahead_s_of_boleto = sql.maybe("sandbox_clock.of_boleto", int)
 
 
-async def ahead_of(conn: Connection, account_id: UUID) -> int:
+async def find_ahead_s(conn: Connection, account_id: UUID) -> int:
     """Returns by how many seconds the account's sandbox is ahead of real time."""
     return await _find_ahead_s(conn, account_id=account_id) or 0
 

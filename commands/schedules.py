@@ -139,7 +139,7 @@ class DueCharge(Struct, frozen=True, gc=False):
         return hashlib.sha256(self.key.encode()).digest()
 
 
-class LookedAt(Struct, frozen=True, gc=False):
+class DueAccount(Struct, frozen=True, gc=False):
     """An account whose schedules may be due. `n` is its place in the rotation, 0 for the accounts due the longest."""
 
     account_id: UUID
@@ -149,7 +149,7 @@ class LookedAt(Struct, frozen=True, gc=False):
 
 _insert = sql.maybe("schedule.insert", UUID)
 _change_status = sql.maybe("schedule.change_status", str)
-turn = sql.many("schedule.turn", LookedAt)
+turn = sql.many("schedule.turn", DueAccount)
 claim = sql.many("schedule.claim", DueCharge)
 _lock_schedule = sql.maybe("schedule.hold", bool)
 _advance = sql.run("schedule.advance")

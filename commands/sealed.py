@@ -89,7 +89,7 @@ class _SealedRow(Struct, frozen=True):
     sealed: bytes
 
 
-find_otherwise = sql.many("sealed.otherwise", _SealedRow)
+find_sealed_by_older_key = sql.many("sealed.otherwise", _SealedRow)
 put = sql.one("sealed.put", int)
 count_pages = sql.one("sealed.pages", int)
 
@@ -124,7 +124,7 @@ async def _rekey_column(
     pages = await count_pages(conn, table=column.table)
     resealed = unopened = 0
     for first in range(0, pages, _PAGES):
-        rows = await find_otherwise(
+        rows = await find_sealed_by_older_key(
             conn,
             table=column.table,
             column=column.column,

@@ -171,7 +171,7 @@ def begin(
         raise Refused(Code.CHARGE_NOT_REFUNDABLE, fields={"payment_id": "is no payment of this charge"})
     if request.destination_hash is not None and not _may_be_boleto_money(charge, fund):
         raise Refused(Code.VALIDATION_ERROR, fields={"destination": "a PIX goes back to where it came from"})
-    way = way_back(charge, fund, now=now)
+    way = refund_method(charge, fund, now=now)
     if way is RefundMethod.TRANSFER:
         _check_destination(request, terms)
     amount_cents = fund.remaining_cents if request.amount_cents is None else request.amount_cents
@@ -218,7 +218,7 @@ def _hold_reason(terms: TransferTerms, amount_cents: int) -> Hold | None:
     return Hold.OVER_BOUND if terms.sent_cents + amount_cents > terms.sent_cents_max else None
 
 
-def way_back(charge: Charge, fund: RefundablePayment, *, now: datetime) -> RefundMethod:
+def refund_method(charge: Charge, fund: RefundablePayment, *, now: datetime) -> RefundMethod:
     """Returns the method of the refund: a devolucao of a PIX while the bank allows one; for a boleto's money otherwise
     a transfer to a key that the merchant names. Refused(CHARGE_NOT_REFUNDABLE) when it is too late for both."""
     age = now - fund.paid_at

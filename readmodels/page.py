@@ -156,7 +156,7 @@ async def sequence_page(
     return rows, SequencePosition(last.sequence) if last else None
 
 
-async def window_of(
+async def sequence_window(
     find_bounds: Callable[..., Awaitable[Bounds]],
     conn: Connection,
     owner: Owner,

@@ -21,9 +21,9 @@ import sql
 from domain.mode import Mode
 from readmodels import verify_rows, verify_totals
 from readmodels.projector import Projection
-from readmodels.reports.fold import Fold, find_horizon, fold_up_to, hold, settled_up_to
-from readmodels.shadow import Shadows, real_first
-from readmodels.verify import NothingToResume, plan_for_this
+from readmodels.reports.fold import Fold, find_horizon, fold_up_to, hold, wait_for_horizon
+from readmodels.shadow import Shadows, prefer_real_tables
+from readmodels.verify import NothingToResume, plan_slice_by_index
 from readmodels.verify_scope import VerifyScope
 from runtime.postgres import connect
 from sql import Connection
@@ -197,7 +197,7 @@ class _Rebuild:
     ) -> Callable[[str], Awaitable[str | None]]:
         async def rebuild_slice(start: str) -> str | None:
             async with self.conn.transaction():
-                await plan_for_this(self.conn)
+                await plan_slice_by_index(self.conn)
                 return await look(scope, start)
 
         return rebuild_slice
@@ -254,7 +254,7 @@ class _Rebuild:
         for turn in range(_TURNS_MAX):
             self.progress.journaled = before
             async with self.conn.transaction():
-                await plan_for_this(self.conn)
+                await plan_slice_by_index(self.conn)
                 # The journal is read after the locks are taken, so that it cannot grow for these ids before the commit.
                 held = await lock_free(sorted(pending))
                 rows_by_table = await repair(held)
@@ -309,7 +309,7 @@ class _Rebuild:
         """Fold everything up to now into the daily totals, as the worker's duty does."""
         turns, horizon = 0, None
         while turns < _TURNS_MAX:
-            horizon = horizon or await settled_up_to(self.conn)
+            horizon = horizon or await wait_for_horizon(self.conn)
             if horizon is not None:
                 async with self.conn.transaction():
                     folded = await fold_up_to(self.conn, horizon)
@@ -322,7 +322,7 @@ class _Rebuild:
 
     async def _rebuild_report_charges(self, first: UUID, last: UUID) -> None:
         async with self.conn.transaction():
-            await plan_for_this(self.conn)
+            await plan_slice_by_index(self.conn)
             position = await hold(self.conn)
             shadows = await Shadows.make_to_write(self.conn, *verify_rows.CHARGES_FOLDED)
             await verify_rows.fill_charges(self.conn, **_range_parameters(first, last))
@@ -346,7 +346,7 @@ class _Rebuild:
         account_days = await verify_totals.next_issued(self.conn, scope, start, test=mode.test)
         await Shadows.make_to_write(self.conn, *verify_totals.ISSUED)
         await verify_totals.fill_issued(self.conn, **verify_totals.given(account_days, scope), test=mode.test)
-        await real_first(self.conn)
+        await prefer_real_tables(self.conn)
         await self._rebuild_charge_days(mode, "issued", account_days)
         if mode is Mode.PRODUCTION:
             for table, repair in _REPAIR_ISSUED.items():
@@ -358,7 +358,7 @@ class _Rebuild:
         account_days = await verify_totals.next_due(self.conn, scope, start, test=mode.test)
         await Shadows.make_to_write(self.conn, *verify_totals.DUE)
         await verify_totals.fill_due(self.conn, **verify_totals.given(account_days, scope), test=mode.test)
-        await real_first(self.conn)
+        await prefer_real_tables(self.conn)
         await self._rebuild_charge_days(mode, "due", account_days)
         if mode is Mode.PRODUCTION:
             self._count_rows({"report_due": await _repair_due(self.conn, **msgspec.structs.asdict(account_days))})
@@ -372,7 +372,7 @@ class _Rebuild:
         await hold(self.conn)
         day, until, next_start = await verify_totals.next_months(self.conn, scope, start)
         await Shadows.make_to_write(self.conn, "report_cohort", "report_due", "report_wait")
-        await real_first(self.conn)
+        await prefer_real_tables(self.conn)
         await _fill_totals_of_all(self.conn, day=day, until=until)
         await _repair_totals_of_all(self.conn, day=day, until=until)
         return next_start
@@ -381,7 +381,7 @@ class _Rebuild:
         await hold(self.conn)
         first, last, next_start = await verify_totals.next_spans(self.conn, scope, start)
         await Shadows.make_to_write(self.conn, *_REPAIR_SPANS)
-        await real_first(self.conn)
+        await prefer_real_tables(self.conn)
         await verify_totals.fill_spans(self.conn, first=first, last=last, since=scope.first, until=scope.after)
         for table, repair in _REPAIR_SPANS.items():
             self._count_rows({table: await repair(self.conn, first=first, last=last)})

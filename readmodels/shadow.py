@@ -17,7 +17,7 @@ _make_journal_order = sql.run("shadow.order")
 _discard_plans = sql.run("shadow.plans_anew")
 _write_temporary_only = sql.run("shadow.real_kept")
 _shadows_first = sql.run("shadow.shadow_first")
-real_first = sql.run("shadow.real_first")
+prefer_real_tables = sql.run("shadow.real_first")
 _MAKE_SHADOW = sql.for_each("shadow.make", sql.run)
 _COUNT_ROWS = sql.for_each("shadow.count", lambda name: sql.one(name, int))
 
@@ -53,7 +53,7 @@ class Shadows:
         async for page in self._pages():
             await project(self.conn, page, projections)
             rows += len(page)
-        await real_first(self.conn)
+        await prefer_real_tables(self.conn)
         return rows
 
     async def fold(self, folds: Sequence[Fold], *, up_to: int = 2**63 - 1) -> int:
@@ -63,7 +63,7 @@ class Shadows:
         async for page in self._pages():
             await fold(self.conn, [journal_id for journal_id in page if journal_id <= up_to], folds)
             rows += len(page)
-        await real_first(self.conn)
+        await prefer_real_tables(self.conn)
         return rows
 
     async def count(self, table: str) -> int:

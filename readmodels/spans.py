@@ -30,7 +30,7 @@ class SpanRange(Struct, frozen=True):
 _count_lag_rows = sql.one("report_fold.lag", int)
 
 
-async def totals_serve(conn: Connection) -> bool:
+async def totals_are_fresh(conn: Connection) -> bool:
     """Whether few enough journal rows are missing from the totals for sums to be read from the totals."""
     return await _count_lag_rows(conn) <= LAG_ROWS_MAX
 

@@ -63,7 +63,7 @@ _find_unfinished = sql.maybe("verify.unfinished", _Verification)
 _find_newest_nightly = sql.maybe("verify.nightly_begun", _NightlyRow)
 _delete_old_verifications = sql.run("verify.forget")
 _find_part_progress = sql.many("verify.parts", _PartProgress)
-plan_for_this = sql.run("verify.plan_for_this")
+plan_slice_by_index = sql.run("verify.plan_for_this")
 _store_slice = sql.maybe("verify.store_slice", int)
 _store_differences = sql.run("verify.store_differences")
 _end_verification = sql.run("verify.end")
@@ -161,7 +161,7 @@ async def _next_slice(
         if start is None:
             continue
         async with conn.transaction(isolation="repeatable_read"):
-            await plan_for_this(conn)
+            await plan_slice_by_index(conn)
             checked = await part.look(conn, scope, start)
         return part.name, await _store_result(conn, verification.verification_id, part, start, checked), checked
     return None

@@ -13,7 +13,7 @@ from msgspec import Struct
 import sql
 from domain.mode import Mode
 from readmodels.reports.fold import Fold
-from readmodels.shadow import Shadows, real_first
+from readmodels.shadow import Shadows, prefer_real_tables
 from readmodels.verify_scope import Look, Slice, VerifyPart, VerifyScope, differences
 from sql import Connection
 
@@ -127,7 +127,7 @@ def _report_checks(mode: Mode, checks: Sequence[Look]) -> Sequence[Look]:
 async def _compare_slice(
     conn: Connection, scope: VerifyScope, account_days: AccountDays, checks: Sequence[Look]
 ) -> Slice:
-    await real_first(conn)
+    await prefer_real_tables(conn)
     return Slice(
         account_days.next,
         0,
@@ -191,7 +191,7 @@ async def next_spans(conn: Connection, scope: VerifyScope, start: str) -> tuple[
 async def _check_spans(conn: Connection, scope: VerifyScope, start: str) -> Slice:
     first, last, next_start = await next_spans(conn, scope, start)
     await Shadows.make(conn, *SPANS)
-    await real_first(conn)
+    await prefer_real_tables(conn)
     parameters = {"first": first, "last": last, "since": scope.first, "until": scope.after}
     await fill_spans(conn, **parameters)
     return Slice(next_start, 0, [each for each in await _compare_spans(conn, **parameters) if each.rows])

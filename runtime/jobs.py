@@ -64,7 +64,7 @@ redis.call('RPUSH', KEYS[3], ARGV[2])
 _log = structlog.get_logger()
 
 
-class Wakes(Protocol):
+class LaneWaker(Protocol):
     def wake(self, lane: str) -> None: ...
 
 

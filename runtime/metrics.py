@@ -26,11 +26,11 @@ requests_total = Counter(
 )
 
 
-class Often:
+class BufferedCounter:
     """A counter for each request: counted here, and handed on once a second, because the shared counter takes 3 us."""
 
     __slots__ = ("_count", "_counter")
-    _all: ClassVar[list["Often"]] = []
+    _all: ClassVar[list["BufferedCounter"]] = []
 
     def __init__(self, counter: Counter) -> None:
         self._counter = counter
@@ -41,14 +41,14 @@ class Often:
         self._count += 1
 
     @classmethod
-    def hand_on(cls) -> None:
+    def flush_counts(cls) -> None:
         for each in cls._all:
             count, each._count = each._count, 0
             if count:
                 each._counter.inc(count)
 
 
-class ManyTimes(Histogram):
+class BulkHistogram(Histogram):
     """A histogram that takes many values at once, by one addition to each shared counter instead of one a value."""
 
     def observe_all(self, values: Sequence[float]) -> None:
@@ -58,7 +58,7 @@ class ManyTimes(Histogram):
             self._buckets[place].inc(count)
 
 
-request_seconds = ManyTimes(
+request_seconds = BulkHistogram(
     "http_server_request_duration_seconds",
     "Time from admission to answer.",
     ["http_route", "http_request_method"],
@@ -79,7 +79,7 @@ pool_connections = Gauge(
 pool_waits_total = Counter("quita_pool_waits_total", "Times a pool had no connection left.", ["pool"])
 pool_wait_seconds_total = Counter("quita_pool_wait_seconds_total", "What was waited for one then.", ["pool"])
 
-_HAND_ON_S = 1.0
+_FLUSH_S = 1.0
 
 
 class Meter:
@@ -89,7 +89,7 @@ class Meter:
         self._access_log = access_log
         self._counts: dict[tuple[str, str, int], int] = {}
         self._durations_s: dict[tuple[str, str], list[float]] = {}
-        self._is_hand_on_due = False
+        self._is_flush_due = False
         self._second, self._stamp = 0, ""
 
     def start(self) -> float:
@@ -101,9 +101,9 @@ class Meter:
         key = (route, method, status)
         self._counts[key] = self._counts.get(key, 0) + 1
         self._durations_s.setdefault((route, method), []).append(took_s)
-        if not self._is_hand_on_due:
-            self._is_hand_on_due = True
-            asyncio.get_running_loop().call_later(_HAND_ON_S, self.hand_on)
+        if not self._is_flush_due:
+            self._is_flush_due = True
+            asyncio.get_running_loop().call_later(_FLUSH_S, self.flush_counts)
         if self._access_log is not None:
             second, ms = divmod(time.time_ns() // 1_000_000, 1000)
             if second != self._second:  # formatted once a second: for each line it would cost half of the line
@@ -116,15 +116,15 @@ class Meter:
             self._access_log.write(line.encode())
         return took_s
 
-    def hand_on(self) -> None:
+    def flush_counts(self) -> None:
         """Add what was counted to the shared counters."""
-        self._is_hand_on_due = False
+        self._is_flush_due = False
         for (route, method, status), count in self._counts.items():
             requests_total.labels(route, method, status).inc(count)
         for labels, all_took_s in self._durations_s.items():
             request_seconds.labels(*labels).observe_all(all_took_s)
         self._counts, self._durations_s = {}, {}
-        Often.hand_on()
+        BufferedCounter.flush_counts()
 
 
 class DatabaseMeter:
@@ -134,18 +134,18 @@ class DatabaseMeter:
     async def run(self) -> None:
         """Runs for ever."""
         while True:
-            self.hand_on()
-            await asyncio.sleep(_HAND_ON_S)
+            self.flush_counts()
+            await asyncio.sleep(_FLUSH_S)
 
-    def hand_on(self) -> None:
+    def flush_counts(self) -> None:
         for file, spent in sql.SPENT.items():
-            statements, seconds = spent.taken()
+            statements, seconds = spent.take_counts()
             if statements:
                 sql_statements_total.labels(file).inc(statements)
                 sql_seconds_total.labels(file).inc(seconds)
         connections: dict[tuple[str, str], int] = {}
         for pool in OPENED:
-            waits, waited_s = pool.taken()
+            waits, waited_s = pool.take_waits()
             if waits or waited_s:
                 pool_waits_total.labels(pool.name).inc(waits)
                 pool_wait_seconds_total.labels(pool.name).inc(waited_s)

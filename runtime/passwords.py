@@ -23,7 +23,7 @@ def hash_password(password: str) -> str:
     return _HASHER.hash(password)
 
 
-def is_right(password: str, stored_hash: str | None) -> bool:
+def matches_hash(password: str, stored_hash: str | None) -> bool:
     """Whether `kept` is this password's hash; None gives False, in the same time. Call it from a thread."""
     if stored_hash is not None and stored_hash.startswith("scrypt$"):
         return _scrypt_is_right(password, stored_hash)

@@ -40,7 +40,7 @@ class Pool(_Pool):
     def acquire(self, *, timeout: float | None = None) -> "_AcquiredConnection":
         return _AcquiredConnection(self, timeout)
 
-    def taken(self) -> tuple[int, float]:
+    def take_waits(self) -> tuple[int, float]:
         """Waits, and seconds waited, since the last call."""
         counts = self.waits, self.waited_s
         self.waits, self.waited_s = 0, 0.0

@@ -16,7 +16,7 @@ ASK_S_MAX = 1.0
 """The longest wait of a probe; a PostgreSQL that has not answered by then counts as unreachable."""
 
 
-Found: TypeAlias = Literal["ready", "read_only", "unreachable", "outdated", "outgrown"]
+DatabaseState: TypeAlias = Literal["ready", "read_only", "unreachable", "outdated", "outgrown"]
 
 
 class Readiness:
@@ -24,9 +24,9 @@ class Readiness:
         self._pool = pool
         # Read once: the files of a running process may be replaced by those of a later version.
         self._names: Sequence[str] = list(read_migrations())
-        self._check: asyncio.Task[Found] | None = None
+        self._check: asyncio.Task[DatabaseState] | None = None
 
-    async def database(self) -> Found:
+    async def database(self) -> DatabaseState:
         """`outdated`: a migration of this version is missing. `outgrown`: a later version removed something that this
         version may use; a later migration that only adds does no harm. `read_only`: it answers, and takes no writes."""
         # All probes wait for one question: a server that hangs keeps its connection busy for seconds after the timeout.
@@ -36,7 +36,7 @@ class Readiness:
         await asyncio.wait((check,), timeout=ASK_S_MAX)
         return check.result() if check.done() else "unreachable"
 
-    async def _check_database(self) -> Found:
+    async def _check_database(self) -> DatabaseState:
         try:
             async with asyncio.timeout(ASK_S_MAX), session(self._pool) as conn:
                 unfit = await find_unfit(conn, names=self._names)

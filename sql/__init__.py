@@ -115,7 +115,7 @@ class Spent:
         self.statements += 1
         self.seconds += time.perf_counter() - began
 
-    def taken(self) -> tuple[int, float]:
+    def take_counts(self) -> tuple[int, float]:
         """Return the statements and seconds counted since the last call."""
         found = self.statements, self.seconds
         self.statements, self.seconds = 0, 0.0

@@ -27,12 +27,12 @@ class CellPages(Struct, frozen=True):
     state: Any
 
 
-def mark_of(seal: Seal, cookie: str, number: int) -> str:
+def cell_mark(seal: Seal, cookie: str, number: int) -> str:
     """The mark that chooses this cell, valid only with the session of `cookie`."""
     return f"{number:03x}{hmac.digest(seal.key('chosen cell'), _marked_text(cookie, number), 'sha256').hex()}"
 
 
-def chosen_by(seal: Seal, cookie: str, mark: str) -> int:
+def chosen_cell(seal: Seal, cookie: str, mark: str) -> int:
     """The cell whose pages the session of `cookie` is shown: the session's own cell, unless staff at home chose another
     by a valid mark."""
     session_cell = cell_of_hex(cookie)
@@ -42,7 +42,7 @@ def chosen_by(seal: Seal, cookie: str, mark: str) -> int:
     if (
         session_cell != HOME
         or number is None
-        or not hmac.compare_digest(mark.encode(), mark_of(seal, cookie, number).encode())
+        or not hmac.compare_digest(mark.encode(), cell_mark(seal, cookie, number).encode())
     ):
         return session_cell
     return number

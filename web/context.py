@@ -14,7 +14,7 @@ from commands.bank_orders.boleto_issuer import BoletoIssuer
 from commands.bank_orders.pix_locations import LocationReserve
 from domain.instants import to_millisecond
 from runtime.jobs import Jobs
-from runtime.limits.addresses import client_of
+from runtime.limits.addresses import client_key
 from runtime.postgres import Pool
 from runtime.redis import open_redis
 from runtime.replies import Replies
@@ -26,7 +26,7 @@ def spend(request: Request[Any, Any, Any], what: str) -> None:
     """Count an anonymous request against the rate limit of its client address (runtime/limits/rates.py);
     Refused(RATE_LIMITED)."""
     state = request.app.state
-    state.rates.spend(what, client_of(request.scope, state.settings), now_s=time.monotonic())
+    state.rates.spend(what, client_key(request.scope, state.settings), now_s=time.monotonic())
 
 
 class WebContext:

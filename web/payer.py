@@ -27,7 +27,7 @@ from domain.pix.qr import png_data_uri, side
 from readmodels.charges.boleto import boleto_of_link
 from readmodels.charges.conditions import CONDITIONS, conditions
 from readmodels.charges.payer_page import PageState, PayerPage, is_public_id, payer_page
-from runtime.limits.addresses import client_of
+from runtime.limits.addresses import client_key
 from runtime.postgres import session, transaction
 from runtime.seal import Seal
 from web.context import spend
@@ -185,7 +185,7 @@ async def show_events(request: Request[Any, Any, Any], public_id: FromPath[str])
     if not is_public_id(public_id):
         raise NotFoundException
     spend(request, "pages_per_min")
-    address = client_of(request.scope, request.app.state.settings)
+    address = client_key(request.scope, request.app.state.settings)
     live: Live = request.app.state.live
 
     async def stream(_: Scope, receive: Receive, send: Send) -> None:

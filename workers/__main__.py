@@ -1,10 +1,10 @@
 """The worker: `python -m workers`."""
 
 from runtime.limits.imports import import_lightly
-from runtime.local.count_files import take_room
+from runtime.local.count_files import reserve_count_files
 
 import_lightly()
-take_room()
+reserve_count_files()
 
 from workers.process import main  # noqa: E402 - what it imports is left out above
 

@@ -18,7 +18,7 @@ Answer = TypeVar("Answer")
 BATCH: Final = 100
 LOOK_S: Final = 0.02
 """How often new orders are looked for while others are under way."""
-PACE_S: Final = 0.01
+CLAIM_INTERVAL_S_MIN: Final = 0.01
 """The least time between two claims: at hundreds of answers a second, one claim fills the places that several freed."""
 _DB_AWAY_LOOK_S: Final = 0.2
 """Takes the place of LOOK_S while PostgreSQL does not answer."""
@@ -56,7 +56,7 @@ async def run_batched(
     tasks: set[asyncio.Task[None]] = set()
     claimed_count = 0
     clock = asyncio.get_running_loop().time
-    claimed_at = clock() - PACE_S
+    claimed_at = clock() - CLAIM_INTERVAL_S_MIN
     try:
         # No rounds that end by waiting for all: the slowest answer of a round would hold up the next round.
         while True:
@@ -64,7 +64,7 @@ async def run_batched(
             claimed: Sequence[Order] = []
             wait_s = look_s
             if free > 0 and (stopping is None or not stopping.is_set()):
-                if tasks and (early_s := claimed_at + PACE_S - clock()) > 0:
+                if tasks and (early_s := claimed_at + CLAIM_INTERVAL_S_MIN - clock()) > 0:
                     await asyncio.sleep(early_s)
                 claimed_at = clock()
                 try:

@@ -14,7 +14,7 @@ from redis.asyncio import Redis
 
 from banks.choice import Banks, open_banks
 from runtime.cells.directory import check_cell
-from runtime.jobs import Wakes
+from runtime.jobs import LaneWaker
 from runtime.postgres import Pool, open_pool
 from runtime.redis import open_redis
 from runtime.seal import Seal
@@ -32,7 +32,7 @@ class Context(Struct):
     settings: Settings
     pool: Pool
     redis: Redis
-    jobs: Wakes
+    jobs: LaneWaker
     """In a worker, the lanes of this process: work that a worker finds, it does itself, without a job."""
     seal: Seal
     http: aiohttp.ClientSession
@@ -47,7 +47,7 @@ class Context(Struct):
 
 
 @asynccontextmanager
-async def open_context(settings: Settings, jobs: Wakes, stopping: asyncio.Event) -> AsyncIterator[Context]:
+async def open_context(settings: Settings, jobs: LaneWaker, stopping: asyncio.Event) -> AsyncIterator[Context]:
     async with AsyncExitStack() as opened:
         pool = await open_pool(
             settings.database_url,

@@ -131,7 +131,7 @@ def duties(context: Context, dispatcher: WebhookDispatcher, failing: Callable[[]
         Duty("bank_calls",        partial(store_bank_calls, context),    60),
         Duty("old_bank_calls",    partial(forget_bank_calls, context), 3600),
         Duty("verification",      partial(verify_nightly, context),      60),
-        Duty("heartbeat",         partial(say_heartbeat, context, failing), 5),
+        Duty("heartbeat",         partial(store_heartbeat, context, failing), 5),
         Duty("request_log_days",  partial(keep_days, context),         3600),
         Duty("expired_tokens",    partial(forget_tokens, context),      600),
     ]
@@ -144,7 +144,7 @@ async def forget_tokens(context: Context) -> int:
         return await forget_expired_tokens(conn, before=context.now() - _TOKENS_KEPT)
 
 
-async def say_heartbeat(context: Context, failing: Callable[[], list[str]]) -> int:
+async def store_heartbeat(context: Context, failing: Callable[[], list[str]]) -> int:
     async with session(context.pool) as conn:
         await beat(conn, worker=context.worker, failing=failing())
     return 0

@@ -116,7 +116,7 @@ Email = Annotated[str, Meta(max_length=EMAIL_MAX), matching(PAYER_ADDRESS, "must
 Reference = Annotated[str, text(EXTERNAL_ID_MAX)]
 ExternalId = Annotated[Reference | None, Meta(description="Your own reference for the charge; it need not be unique.")]
 Description = Annotated[str, text(DESCRIPTION_MAX)]
-ToldToBank = Annotated[
+BankDescription = Annotated[
     Description | None,
     Meta(
         description="Your own description; the bank gets it in plain letters, cut at "

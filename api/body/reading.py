@@ -153,7 +153,7 @@ def fingerprint(method: str, path: str, given: dict[str, Any]) -> bytes:
     return hashlib.sha256(f"{method} {path}\n".encode() + canonical).digest()
 
 
-def shaped(given: dict[str, Any], into: type[Body], *, within: str = "") -> Body:
+def convert_body(given: dict[str, Any], into: type[Body], *, within: str = "") -> Body:
     """Converts the object to `into`, strictly; `within` is a prefix for the field names in errors.
 
     Refused with the code of the first faulty field that has a code of its own, else VALIDATION_ERROR that names every

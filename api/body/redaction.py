@@ -12,9 +12,9 @@ import msgspec
 
 from api.answers import encode
 
-TOLD_MAX: Final = 4_096
+REDACTED_BYTES_MAX: Final = 4_096
 """How much of a redacted body is kept, in bytes."""
-READ_MAX: Final = 8 * 1024
+REDACTABLE_BYTES_MAX: Final = 8 * 1024
 """In bytes; of a longer body only the size is kept."""
 _DEPTH_MAX: Final = 8
 _ITEMS_MAX: Final = 20
@@ -60,13 +60,13 @@ def redacted_body(body: dict[str, Any] | int) -> str:
 
 def redacted_answer(answer: bytes) -> str:
     """The redacted answer; only its size when it is no JSON object or too long."""
-    if len(answer) > READ_MAX or not answer.startswith(b"{"):
+    if len(answer) > REDACTABLE_BYTES_MAX or not answer.startswith(b"{"):
         return f"({len(answer)} bytes)"
     return _encode_cut(_redact_object(_decode(answer), _CLEAR_IN_ANSWER, 0))
 
 
 def _encode_cut(value: object) -> str:
-    return encode(value)[:TOLD_MAX].decode("utf-8", "ignore")
+    return encode(value)[:REDACTED_BYTES_MAX].decode("utf-8", "ignore")
 
 
 def _redact_object(fields: dict[str, Any], clear_names: frozenset[str], depth: int) -> dict[str, Any]:

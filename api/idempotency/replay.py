@@ -9,16 +9,16 @@ from api.context import ApiContext
 from api.idempotency.used_keys import UsedKey
 from api.route import Call
 from domain.errors import Code, Refused
-from runtime.metrics import Often, idempotency_total
+from runtime.metrics import BufferedCounter, idempotency_total
 
 Made = TypeVar("Made")
 
-_first_uses = Often(idempotency_total.labels("first"))
-_replays = Often(idempotency_total.labels("replay"))
-_reuses = Often(idempotency_total.labels("reused"))
+_first_uses = BufferedCounter(idempotency_total.labels("first"))
+_replays = BufferedCounter(idempotency_total.labels("replay"))
+_reuses = BufferedCounter(idempotency_total.labels("reused"))
 
 
-def check_same(call: Call, used: UsedKey) -> None:
+def check_same_request(call: Call, used: UsedKey) -> None:
     """Refused(IDEMPOTENCY_KEY_REUSED) when the key was used for another request."""
     if used.fingerprint != call.fingerprint:
         _reuses.inc()
@@ -27,8 +27,8 @@ def check_same(call: Call, used: UsedKey) -> None:
 
 async def replay(context: ApiContext, call: Call, used: UsedKey, find: Callable[[UUID], Awaitable[object]]) -> Answer:
     """Answers 200 with the resource that the key made, as it is now; `find` reads it by its id. Refused as
-    `check_same`."""
-    check_same(call, used)
+    `check_same_request`."""
+    check_same_request(call, used)
     await context.keys.count_replay(call.key_name)
     _replays.inc()
     headers = [(b"idempotent-replayed", b"true"), (b"idempotency-key", call.key.encode())]
@@ -48,10 +48,10 @@ async def create_once(
     made = await context.guard.run(call.key_name, operation)
     if isinstance(made, UsedKey):
         return await replay(context, call, made, find)
-    return first(present(made), location(made))
+    return answer_created(present(made), location(made))
 
 
-def first(made: object, location: str) -> Answer:
+def answer_created(made: object, location: str) -> Answer:
     """Answers 201 with a new resource; `location` is the resource's path (RFC 9110 section 15.3.2)."""
     _first_uses.inc()
     return Answer(encode(made), 201, ((b"location", location.encode()),))

@@ -59,7 +59,7 @@ class PixCreations:
     async def create(self, creation: Creation) -> ChargeDoc | None:
         """Returns the created charge, or None when its key was used; Refused when neither is the case."""
         mode = creation.issuer.mode
-        location = self._reserve.at_hand(mode)
+        location = self._reserve.take_nowait(mode)
         if location is None:
             # A replay needs no location: look for the key before waiting for one.
             if await self._keys.find(creation.name) is not None:

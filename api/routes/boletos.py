@@ -22,14 +22,14 @@ from api.body.fields import (
     own_account,
 )
 from api.body.payers import COMPANY, Pagador, boleto_payer, seal_payer
-from api.body.reading import shaped
+from api.body.reading import convert_body
 from api.body.terms import DiscountsField, FineField, InterestField, PayableDays, payment_terms
 from api.charge_answers import (
     body_warnings,
     charge_answer,
-    charge_id_in,
     check_one_reference,
     issue_boleto,
+    parse_charge_id,
     with_reference,
 )
 from api.context import ApiContext
@@ -91,7 +91,7 @@ class _NewDueDate(Struct, frozen=True):
 
 
 async def create(context: ApiContext, call: Call) -> Answer:
-    body = shaped(call.body, CreateBoleto)
+    body = convert_body(call.body, CreateBoleto)
     context.spend_test_charge(call.caller)
     amount_cents, due_on = boleto_cents(body.valorCents), due_day(body.dataVencimento)
     terms = payment_terms(
@@ -144,9 +144,9 @@ def _amount_warnings(amount: str, call: Call) -> tuple[str, ...]:
 
 async def change_due_date(context: ApiContext, call: Call) -> Answer:
     """Answers 200 with the charge once the bank has confirmed its new due date."""
-    due_on = due_day(shaped(call.body, _NewDueDate).due_date)
+    due_on = due_day(convert_body(call.body, _NewDueDate).due_date)
     check_one_reference(call.body.get("charge_id"), call.body.get("external_id"))
-    body = shaped(call.body, ChangeDueDate)
+    body = convert_body(call.body, ChangeDueDate)
     if due_on < call.now.astimezone(SAO_PAULO).date():
         raise Refused(
             Code.INVALID_DUE_DATE,
@@ -159,7 +159,7 @@ async def change_due_date(context: ApiContext, call: Call) -> Answer:
         return await _redate(context, call, charge_id, due_on, scenario)
 
     if body.charge_id is not None:
-        return await redate(charge_id_in(body.charge_id.lower()))
+        return await redate(parse_charge_id(body.charge_id.lower()))
     return await with_reference(context, call, body.external_id or "", redate, boletos_only=True)
 
 

@@ -8,17 +8,17 @@ from msgspec import Meta, Struct
 
 from api.answers import Answer, encode
 from api.body.fields import Reference, choice
-from api.body.reading import shaped
+from api.body.reading import convert_body
 from api.charge_answers import (
     charge_answer,
-    charge_id_in,
     charge_id_of,
+    charge_projection,
     check_one_reference,
-    shown,
+    parse_charge_id,
     with_reference,
 )
 from api.context import ApiContext
-from api.gate import SANDBOX_BANK, payers_bank, sandbox_payment_id, scenario_of
+from api.gate import SANDBOX_BANK, play_payers_bank, sandbox_payment_id, scenario_of
 from api.paging import PagedList, page_of
 from api.route import Call, Route, routes_of
 from commands.bank_orders.kinds import Pay, WriteOff
@@ -66,7 +66,7 @@ async def cancel(context: ApiContext, call: Call) -> Answer:
 
 async def cancel_by_reference(context: ApiContext, call: Call) -> Answer:
     check_one_reference(call.body.get("charge_id"), call.body.get("external_id"))
-    body = shaped(call.body, CancelByReference)
+    body = convert_body(call.body, CancelByReference)
     reason = CancelReason(body.reason or CancelReason.CANCELLED)
     scenario = scenario_of(call)
 
@@ -74,7 +74,7 @@ async def cancel_by_reference(context: ApiContext, call: Call) -> Answer:
         return await _cancel(context, call, charge_id, reason, scenario)
 
     if body.charge_id is not None:
-        return await cancel_charge(charge_id_in(body.charge_id.lower()))
+        return await cancel_charge(parse_charge_id(body.charge_id.lower()))
     return await with_reference(context, call, body.external_id or "", cancel_charge)
 
 
@@ -86,7 +86,7 @@ async def simulate_payment(context: ApiContext, call: Call) -> Answer:
         order = Pay(actor=call.caller.client_id, request_id=call.request_id, scenario=scenario)
         await context.boletos.change(charge_id, call.caller, order)
         return await charge_answer(context, call, charge_id)
-    await payers_bank(scenario)
+    await play_payers_bank(scenario)
     command = simulated_payment(
         charge_id,
         call.caller.owner,
@@ -103,7 +103,7 @@ async def simulate_payment(context: ApiContext, call: Call) -> Answer:
 async def list_charges(context: ApiContext, call: Call) -> Answer:
     request = CHARGES.read(context, call)
     await context.charges.expire_overdue(call.caller.owner)
-    return await request.page(partial(current_page, now=call.now), partial(shown, context, call))
+    return await request.page(partial(current_page, now=call.now), partial(charge_projection, context, call))
 
 
 async def summarize(context: ApiContext, call: Call) -> Answer:

@@ -22,7 +22,7 @@ from api.body.fields import (
     own_account,
 )
 from api.body.payers import COMPANY, ENGLISH_NAMES, DualPayer, boleto_payer, pagador_of, seal_payer
-from api.body.reading import shaped
+from api.body.reading import convert_body
 from api.body.terms import DiscountsField, FineField, InterestField, PayableDays, payment_terms
 from api.charge_answers import body_warnings, issue_boleto
 from api.context import ApiContext
@@ -65,7 +65,7 @@ class CreateDual(Struct, frozen=True, kw_only=True):
 
 async def create(context: ApiContext, call: Call) -> Answer:
     """Answers as for a boleto, once the bank has registered it; the PIX leg's cob is registered right after."""
-    body = shaped(call.body, CreateDual)
+    body = convert_body(call.body, CreateDual)
     context.spend_test_charge(call.caller)
     amount_cents, due_on = boleto_cents(body.amount), due_day(body.due_date)
     terms = payment_terms(

@@ -8,11 +8,11 @@ from msgspec import Meta, Struct
 from api.answers import Answer
 from api.body.fields import LIFETIME_DEFAULT_S, Amount, Description, ExternalId, Id, Lifetime, Metadata, pix_cents
 from api.body.payers import PixPayer, check_document, seal_payer
-from api.body.reading import shaped
+from api.body.reading import convert_body
 from api.charge_answers import body_warnings, create_charge
 from api.context import ApiContext
 from api.gate import SANDBOX_BANK, approved, approved_now, scenario_of
-from api.idempotency.replay import check_same
+from api.idempotency.replay import check_same_request
 from api.route import Call, Route, routes_of
 from commands.charges.create_pix import Creation
 from domain.errors import Code, Refused
@@ -43,7 +43,7 @@ NOT_ITS_ACCOUNT: Final = "There is no such account for this token: GET /v1/me te
 
 async def create(context: ApiContext, call: Call) -> Answer:
     """Answers 201 with the charge; 200 when the key made it before."""
-    body = shaped(call.body, CreatePix)
+    body = convert_body(call.body, CreatePix)
     context.spend_test_charge(call.caller)
     payer = body.payer
     document = None if payer is None else payer.document
@@ -102,7 +102,7 @@ async def _check_allowed(context: ApiContext, call: Call, account_id: str) -> No
         if code is Code.CHARGE_NOT_FOUND:
             raise Refused(code, message=NOT_ITS_ACCOUNT, fields={"account_id": "is not this token's account"})
         raise Refused(code)
-    check_same(call, used)
+    check_same_request(call, used)
 
 
 ROUTES = routes_of(

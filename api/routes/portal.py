@@ -6,7 +6,7 @@ from msgspec import Meta, Struct
 
 from api.answers import Answer, encode
 from api.body.fields import checked, matching, text
-from api.body.reading import shaped
+from api.body.reading import convert_body
 from api.charge_answers import charge_id_of
 from api.context import ApiContext
 from api.route import Call, Route, routes_of
@@ -48,7 +48,7 @@ class EmailAsked(Struct, frozen=True, kw_only=True):
 
 async def send_email(context: ApiContext, call: Call) -> Answer:
     """Answers 202 once the mail is stored; a worker sends it right after. The mail of a paid charge is a receipt."""
-    body = shaped(call.body, SendEmail)
+    body = convert_body(call.body, SendEmail)
     charge_id = charge_id_of(call)
     doc = await context.charges.find(charge_id, call.caller.owner)
     if doc.status not in MAILED:

@@ -7,13 +7,13 @@ from uuid import UUID
 from msgspec import UNSET, Meta, Struct, UnsetType
 
 from api.answers import Answer, encode
-from api.body.fields import Amount, Id, Reference, ToldToBank, matching, pix_cents, text
+from api.body.fields import Amount, BankDescription, Id, Reference, matching, pix_cents, text
 from api.body.payers import check_document, document_digits
-from api.body.reading import misspelling_of, shaped
+from api.body.reading import convert_body, misspelling_of
 from api.charge_answers import charge_id_of
 from api.context import ApiContext
 from api.gate import SANDBOX_BANK, scenario_of
-from api.idempotency.replay import first, replay
+from api.idempotency.replay import answer_created, replay
 from api.idempotency.used_keys import UsedKey
 from api.paging import PagedList, page_of
 from api.route import Call, Route, routes_of
@@ -58,7 +58,7 @@ class CreateRefund(Struct, frozen=True, kw_only=True, omit_defaults=True):
     ) = UNSET
     """Null is refused: the client may have lost an amount that it meant to send."""
     reason: Annotated[str, text(REASON_MAX)] | None = None
-    description: ToldToBank = None
+    description: BankDescription = None
     external_id: Annotated[
         Reference | None,
         Meta(description="Your own reference for the refund; it need not be unique."),
@@ -74,7 +74,7 @@ RefundPage = page_of(RefundProjection, "RefundPage")
 
 async def create(context: ApiContext, call: Call) -> Answer:
     """Answers 201 with the pending refund; 200 when the key made it before. A worker sends it to the bank then."""
-    body = shaped(call.body, CreateRefund)
+    body = convert_body(call.body, CreateRefund)
     if (misspelling := misspelling_of("amount", call.body, CreateRefund)) is not None:
         # As with null: the whole remainder would be refunded although a part was meant.
         raise Refused(Code.AMOUNT_INVALID, fields={"amount": f"is left out, and {misspelling} is not its name"})
@@ -108,7 +108,7 @@ async def create(context: ApiContext, call: Call) -> Answer:
             return await replay(context, call, made, partial(_find_refund, context, call))
         # This request's own refund: an attempt stored it, but the database's answer was lost.
         made = await _find_refund(context, call, refund_id)
-    return first(made, f"/v1/refunds/{made.refund_id}")
+    return answer_created(made, f"/v1/refunds/{made.refund_id}")
 
 
 async def look_up(context: ApiContext, call: Call) -> Answer:

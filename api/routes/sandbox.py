@@ -9,15 +9,15 @@ from msgspec import Meta, Struct
 
 from api.answers import Answer, encode
 from api.body.fields import INSTANT_GIVEN, Amount, boleto_cents, checked, pix_cents
-from api.body.reading import shaped
+from api.body.reading import convert_body
 from api.charge_answers import charge_answer, charge_id_of
 from api.context import ApiContext
-from api.gate import SANDBOX_BANK, payers_bank, sandbox_payment_id, scenario_of
+from api.gate import SANDBOX_BANK, play_payers_bank, sandbox_payment_id, scenario_of
 from api.route import Call, Route, routes_of
 from commands.bank_orders.kinds import Pay, WriteOff
 from commands.charges.fail import failing
-from commands.charges.sandbox import SANDBOX_FAILURE, TIMES_MAX, expiring, paying
-from commands.sandbox_clock import advance_clock, ahead_of, reach_instant, settle
+from commands.charges.sandbox import SANDBOX_FAILURE, TIMES_MAX, paying, sandbox_expiry
+from commands.sandbox_clock import advance_clock, find_ahead_s, reach_instant, settle
 from domain.errors import Code, Refused
 from domain.instants import iso
 from domain.mode import Mode
@@ -106,14 +106,14 @@ class SandboxClock(Struct, frozen=True, kw_only=True):
 
 async def read_clock(context: ApiContext, call: Call) -> Answer:
     async with session(context.pool) as conn:
-        return _clock_answer(context, await ahead_of(conn, call.caller.account_id))
+        return _clock_answer(context, await find_ahead_s(conn, call.caller.account_id))
 
 
 async def move(context: ApiContext, call: Call) -> Answer:
     """Advances the clock. Answers once everything that is then due has happened and every process uses the new
     position."""
     account_id = call.caller.account_id
-    body = shaped(call.body, AdvanceClock)
+    body = convert_body(call.body, AdvanceClock)
     if (body.advance is None) == (body.to is None):
         raise Refused(Code.VALIDATION_ERROR, fields={"advance": "give exactly one of advance and to"})
     by_s = None if body.advance is None else parse_advance(body.advance)
@@ -131,7 +131,9 @@ async def move(context: ApiContext, call: Call) -> Answer:
 
 async def expire(context: ApiContext, call: Call) -> Answer:
     doc = await _find_charge(context, call)
-    command = expiring(UUID(doc.charge_id), call.caller.owner, actor=call.caller.client_id, request_id=call.request_id)
+    command = sandbox_expiry(
+        UUID(doc.charge_id), call.caller.owner, actor=call.caller.client_id, request_id=call.request_id
+    )
     await context.charges.change(command)
     return await charge_answer(context, call, UUID(doc.charge_id))
 
@@ -162,7 +164,7 @@ async def fail(context: ApiContext, call: Call) -> Answer:
 
 async def pay(context: ApiContext, call: Call) -> Answer:
     """Answers with the charge once the money has arrived: also too little, too much, too late or more than once."""
-    body = shaped(call.body, SandboxPayment)
+    body = convert_body(call.body, SandboxPayment)
     paid_at = None if body.paid_at is None else _parse_paid_at(body.paid_at)
     if paid_at is not None and paid_at > call.now:
         raise Refused(Code.VALIDATION_ERROR, fields={"paid_at": "must be an instant in the past"})
@@ -183,7 +185,7 @@ async def pay(context: ApiContext, call: Call) -> Answer:
         # In any status: money that was on its way arrives whatever has happened to the boleto since.
         await context.boletos.change(charge_id, call.caller, payment, pending_only=False)
     else:
-        await payers_bank(scenario)
+        await play_payers_bank(scenario)
         at = paid_at or call.now
         ids = [sandbox_payment_id(at) for _ in range(times)]
         await context.charges.change(

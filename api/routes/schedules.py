@@ -39,7 +39,7 @@ from api.body.payers import (
     pagador_of,
     seal_payer,
 )
-from api.body.reading import shaped
+from api.body.reading import convert_body
 from api.body.terms import (
     FineField,
     InterestField,
@@ -50,7 +50,7 @@ from api.body.terms import (
 )
 from api.context import ApiContext
 from api.gate import approved_now, check_terms
-from api.idempotency.replay import first, replay
+from api.idempotency.replay import answer_created, replay
 from api.paging import PagedList, page_of
 from api.route import Call, Route, routes_of
 from commands.schedules import METHODS, PIX, NewSchedule, change_schedule, create_schedule
@@ -139,7 +139,7 @@ ScheduledChargePage = page_of(ScheduledCharge, "ScheduledChargePage")
 async def create(context: ApiContext, call: Call) -> Answer:
     """Answers 201 with the schedule; 200 when the key made it before."""
     pix = call.body.get("payment_method") == PIX
-    body = shaped(call.body, CreateSchedule if pix else CreateBoletoSchedule)
+    body = convert_body(call.body, CreateSchedule if pix else CreateBoletoSchedule)
     if pix:
         refuse_terms(call.body)
     amount_cents = pix_cents(body.amount) if pix else boleto_cents(body.amount)
@@ -187,7 +187,7 @@ async def create(context: ApiContext, call: Call) -> Answer:
     async with session(context.pool) as conn:
         is_created = await create_schedule(conn, new, now=call.now)
     if is_created:
-        return first(await _find_schedule(context, call, new.schedule_id), f"{_PATH}/{new.schedule_id}")
+        return answer_created(await _find_schedule(context, call, new.schedule_id), f"{_PATH}/{new.schedule_id}")
     # An equal request was faster. Its row is committed, because our statement waited for it at the primary key.
     used = await context.keys.find(call.key_name)
     if used is None:
@@ -270,7 +270,7 @@ def _sealed_payer(body: CreateSchedule, context: ApiContext, schedule_id: UUID) 
         return seal_payer(pix_payer, payer.document, context, schedule_id, what=SCHEDULE_PAYER)
     fields = {name: value for name, value in msgspec.to_builtins(payer).items() if value is not None}
     person_type = _PERSON_TYPES_BY_DIGITS.get(len(payer.document or ""), next(iter(PERSON_TYPES)))
-    dual_payer = shaped({"person_type": person_type} | fields, DualPayer, within="payer.")
+    dual_payer = convert_body({"person_type": person_type} | fields, DualPayer, within="payer.")
     bank_payer = boleto_payer(
         pagador_of(dual_payer), context, production=True, names=ENGLISH_NAMES, phone=dual_payer.phone
     )

@@ -10,7 +10,7 @@ from uuid import UUID
 from msgspec import Meta, Struct
 
 from api.answers import Answer, encode
-from api.body.reading import shaped
+from api.body.reading import convert_body
 from api.context import ApiContext
 from api.paging import PagedList, page_of
 from api.route import Call, Route, routes_of
@@ -60,7 +60,7 @@ async def redeliver_one(context: ApiContext, call: Call) -> Answer:
 
 
 async def redeliver_events(context: ApiContext, call: Call) -> Answer:
-    body = shaped(call.body, EventRange)
+    body = convert_body(call.body, EventRange)
     async with transaction(context.pool) as conn:
         count = await redeliver_range(conn, call.caller.owner, body.from_sequence, body.to_sequence, now=call.at)
     context.jobs.wake(WEBHOOKS)

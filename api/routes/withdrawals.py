@@ -7,8 +7,8 @@ from uuid import UUID
 from msgspec import Meta, Struct
 
 from api.answers import Answer, encode
-from api.body.fields import Amount, Reference, ToldToBank, pix_cents
-from api.body.reading import shaped
+from api.body.fields import Amount, BankDescription, Reference, pix_cents
+from api.body.reading import convert_body
 from api.context import ApiContext
 from api.idempotency.replay import create_once, replay
 from api.paging import PagedList, page_of
@@ -38,7 +38,7 @@ class CreateWithdrawal(Struct, frozen=True, kw_only=True, omit_defaults=True):
     amount: Annotated[
         Amount, Meta(description=f"Amount in reais; less than {reais(MINIMUM_CENTS)} is refused with 422.")
     ]
-    description: ToldToBank = None
+    description: BankDescription = None
     external_id: Annotated[
         Reference | None,
         Meta(description="Your own reference for the withdrawal; it need not be unique."),
@@ -51,7 +51,7 @@ WithdrawalPage = page_of(WithdrawalProjection, "WithdrawalPage")
 async def create(context: ApiContext, call: Call) -> Answer:
     """Answers 201 with the pending withdrawal; 200 when the key made it before. A worker sends it to the bank
     afterwards."""
-    body = shaped(call.body, CreateWithdrawal)
+    body = convert_body(call.body, CreateWithdrawal)
 
     async def find(withdrawal_id: UUID) -> WithdrawalProjection:
         return project_withdrawal(await _find_withdrawal(context, call, withdrawal_id))

@@ -6,7 +6,7 @@ from typing import Any, Final
 from msgspec import Raw
 
 from banks.banco_do_brasil.text import day_text
-from domain.boleto.terms import PaymentTerms, days_taken_late, fine_begins
+from domain.boleto.terms import PaymentTerms, days_accepted_late, fine_begins
 from domain.money import reais
 
 DISCOUNTS: Final = ("desconto", "segundoDesconto", "terceiroDesconto")
@@ -18,7 +18,7 @@ PERCENT: Final = 2
 def terms_body(terms: PaymentTerms | None, due: date) -> dict[str, Any]:
     """Return the part of a registration's body with the terms. Without days for late payment the boleto cannot be paid
     after its due date."""
-    days = days_taken_late(terms, due)
+    days = days_accepted_late(terms, due)
     body: dict[str, Any] = {"indicadorAceiteTituloVencido": "S" if days else "N"}
     if days:
         body["numeroDiasLimiteRecebimento"] = days
@@ -43,7 +43,7 @@ def moved_terms(terms: PaymentTerms, due: date) -> list[tuple[str, dict[str, Any
     """
     changes: list[tuple[str, dict[str, Any]]] = []
     if terms.payable_days:
-        days = days_taken_late(terms, due)
+        days = days_accepted_late(terms, due)
         changes.append(("indicadorAlterarPrazoBoletoVencido", {"alteracaoPrazo": {"quantidadeDiasAceite": days}}))
     if (fine := terms.fine) is not None:
         amount = {"valorMulta": _number(fine.amount_cents)} if fine.amount_cents else {}

@@ -32,7 +32,7 @@ from banks.protocol import DESCRIPTION_CHARACTERS_MAX, Done, NotFound, Rejected,
 from banks.received import ReceivedPix
 from banks.simulated.boleto_terms import WireTerms, due_value
 from domain.boleto.business_days import effective_due_date
-from domain.boleto.terms import AmountDue, PaymentTerms, amount_due, days_taken_late, fine_begins
+from domain.boleto.terms import AmountDue, PaymentTerms, amount_due, days_accepted_late, fine_begins
 from domain.instants import SAO_PAULO, day_begins, day_ends, iso
 from domain.pix.br_code import dynamic_br_code
 from domain.pix.end_to_end import end_to_end_id
@@ -261,7 +261,7 @@ class SimulatedBoletos:
         if due_on < self.today():
             return Rejected("INVALID_DUE_DATE", "The due date has passed.")
         fine_from = None if terms is None or terms.fine is None else fine_begins(due_on)
-        late_days = None if terms is None else days_taken_late(terms, due_on)
+        late_days = None if terms is None else days_accepted_late(terms, due_on)
         became = await self.change(number, due_on=due_on, fine_from=fine_from, late_days=late_days)
         return await self._answered(number, became)
 
@@ -559,7 +559,7 @@ def boleto_payload(booked: BookedBoleto, *, now: datetime) -> bytes:
 def _wire_terms(boleto: NewBoleto) -> WireTerms:
     terms = boleto.terms
     fine_from = None if terms is None or terms.fine is None else fine_begins(boleto.due_on)
-    return WireTerms(terms, fine_from, days_taken_late(terms, boleto.due_on))
+    return WireTerms(terms, fine_from, days_accepted_late(terms, boleto.due_on))
 
 
 def _state(booked: BookedBoleto) -> BoletoState:

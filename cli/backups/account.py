@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 from uuid import UUID
 
-from cli.answer import Commands, answer, connected, family, sealing, tell
+from cli.answer import Commands, answer, checked_seal, connected, family, tell
 from cli.run.child import CannotRun
 
 
@@ -30,7 +30,7 @@ def export(args: argparse.Namespace) -> int:
     async def run() -> Any:
         async with connected("database_owner_url") as conn:
             return await export_account(
-                conn, args.account_id, args.file, seal=await sealing(conn), now=datetime.now(UTC), progress=tell
+                conn, args.account_id, args.file, seal=await checked_seal(conn), now=datetime.now(UTC), progress=tell
             )
 
     try:
@@ -48,7 +48,7 @@ def import_(args: argparse.Namespace) -> int:
 
     async def run() -> Any:
         async with connected("database_owner_url") as conn:
-            return await import_account(conn, args.file, seal=await sealing(conn), progress=tell)
+            return await import_account(conn, args.file, seal=await checked_seal(conn), progress=tell)
 
     try:
         head, end = asyncio.run(run())

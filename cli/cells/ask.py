@@ -10,7 +10,7 @@ from uuid import UUID
 from msgspec import Struct
 
 from cli import running
-from cli.answer import connected, sealing
+from cli.answer import checked_seal, connected
 from cli.run.child import CannotRun
 from runtime.cells.number import HOME, cell_of, in_cell
 
@@ -59,7 +59,7 @@ async def cells_of(account_id: UUID | None = None) -> list[CellAddress]:
 
     system = running.find()
     async with connected() as conn:
-        others = await read_cells(conn, await sealing(conn)) if await find_numbers(conn) else []
+        others = await read_cells(conn, await checked_seal(conn)) if await find_numbers(conn) else []
     cells = [CellAddress(HOME, HOME_NAME, system.need("database_url"), system.need("database_report_url"))]
     cells += [
         CellAddress(each.number, each.name, each.addresses.database_url, each.addresses.report_url) for each in others

@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from cli import running
-from cli.answer import Commands, answer, connected, family, reaching_postgres, sealing, tell
+from cli.answer import Commands, answer, checked_seal, connected, family, reaching_postgres, tell
 
 _REACH_S_MAX = 3.0
 
@@ -40,7 +40,7 @@ def show(args: argparse.Namespace) -> int:
 
     async def list_cells() -> list[dict[str, Any]]:
         async with connected() as conn:
-            cells = await read_cells(conn, await sealing(conn))
+            cells = await read_cells(conn, await checked_seal(conn))
         rows = [(0, HOME_NAME, running.find().need("database_url"), "serving")]
         rows += [
             (each.number, each.name, each.addresses.database_url, "moving" if each.next else "serving")
@@ -98,7 +98,7 @@ def add(args: argparse.Namespace) -> int:
                     args.name,
                     args.dsn,
                     args.schema,
-                    seal=await sealing(home),
+                    seal=await checked_seal(home),
                     now=datetime.now(UTC),
                 )
 
@@ -112,7 +112,7 @@ def standby(args: argparse.Namespace) -> int:
     async def run() -> None:
         async with connected("database_owner_url") as home:
             with reaching_postgres():
-                await set_standby(home, args.name, args.dsn, seal=await sealing(home))
+                await set_standby(home, args.name, args.dsn, seal=await checked_seal(home))
 
     asyncio.run(run())
     return answer(args, {"name": args.name, "standby": None if args.dsn is None else shown(args.dsn)})
@@ -130,7 +130,7 @@ def move(args: argparse.Namespace) -> int:
                     args.name,
                     args.dsn,
                     from_dsn=args.from_dsn,
-                    seal=await sealing(home),
+                    seal=await checked_seal(home),
                     now=lambda: datetime.now(UTC),
                     tell=tell,
                 )

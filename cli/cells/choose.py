@@ -7,7 +7,7 @@ from typing import Any
 from uuid import UUID
 
 from cli import running
-from cli.answer import connected, sealing
+from cli.answer import checked_seal, connected
 from cli.cells.ask import ALL
 from cli.run.child import CannotRun
 from runtime.cells.number import HOME, cell_of, enter_cell
@@ -36,7 +36,7 @@ async def _find_cell(name: str | None, number: int) -> Any:
     from runtime.cells.directory import read_cells
 
     async with connected() as conn:
-        cells = await read_cells(conn, await sealing(conn))
+        cells = await read_cells(conn, await checked_seal(conn))
     for cell in cells:
         if cell.name == name or (name is None and cell.number == number):
             return cell

@@ -5,7 +5,7 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from typing import Any
 
-from cli.answer import connected, reaching_postgres, sealing
+from cli.answer import checked_seal, connected, reaching_postgres
 from cli.run.child import CannotRun
 
 
@@ -22,7 +22,7 @@ def in_each_cell(args: argparse.Namespace, command: Callable[[Any], Awaitable[ob
                 await command(conn)
             if args.cell is not None or current_cell():
                 return
-            others = await read_cells(conn, await sealing(conn)) if await find_numbers(conn) else []
+            others = await read_cells(conn, await checked_seal(conn)) if await find_numbers(conn) else []
         for cell in others:
             try:
                 with in_cell(cell.number), reaching_postgres():

@@ -26,7 +26,7 @@ EMAIL_FORMS: Final = frozenset(("/painel/entrar", "/painel/recuperar"))
 """Forms sent before sign-in: they carry an e-mail address and no cell number."""
 
 
-class Buffered:
+class BufferedBody:
     """A request's body in memory, so that it can be read more than once."""
 
     def __init__(self, content: bytes) -> None:
@@ -34,7 +34,7 @@ class Buffered:
         self._is_received = False
 
     @classmethod
-    async def read(cls, receive: Any) -> "Buffered":
+    async def read(cls, receive: Any) -> "BufferedBody":
         """Reads up to the size that any form or token request may have. A longer body is cut, and the application that
         reads it refuses it."""
         parts, size = [], 0
@@ -48,8 +48,8 @@ class Buffered:
                 break
         return cls(b"".join(parts))
 
-    def again(self) -> "Buffered":
-        return Buffered(self.content)
+    def again(self) -> "BufferedBody":
+        return BufferedBody(self.content)
 
     async def receive(self) -> Any:
         if self._is_received:
@@ -58,7 +58,7 @@ class Buffered:
         return {"type": "http.request", "body": self.content, "more_body": False}
 
 
-class Answered:
+class CollectedAnswer:
     """An answer that is collected and not sent yet."""
 
     def __init__(self) -> None:
@@ -70,12 +70,12 @@ class Answered:
             self.status = message["status"]
         self._messages.append(message)
 
-    async def hand_on(self, send: Callable[[Any], Awaitable[None]]) -> None:
+    async def forward(self, send: Callable[[Any], Awaitable[None]]) -> None:
         for message in self._messages:
             await send(message)
 
 
-def cell_named(scope: Any) -> int | None:
+def cell_of_request(scope: Any) -> int | None:
     """The cell that a request's headers or path name; None when they name none."""
     path: str = scope["path"]
     if path.startswith("/v1/"):
@@ -99,7 +99,7 @@ def cell_named(scope: Any) -> int | None:
     return None
 
 
-def credentials_of(scope: Any, body: bytes) -> int | None:
+def cell_of_client(scope: Any, body: bytes) -> int | None:
     """The cell of the client of a token request, from its client_id in HTTP Basic, a form or JSON."""
     for name, value in scope["headers"]:
         if name == b"authorization":
@@ -117,7 +117,7 @@ def cell_chosen(scope: Any) -> str | None:
     return parameter_in(scope, CHOICE) or cookie_in(scope, CHOICE) or None
 
 
-def keeping(chosen: str, send: Any) -> Any:
+def with_choice_cookie(chosen: str, send: Any) -> Any:
     """Wraps `send` to set the cookie that leads the next form to the same cell."""
     cookie = f"{CHOICE}={quote(chosen)}; Path=/; Max-Age=3600; HttpOnly; SameSite=Lax".encode()
 
@@ -140,7 +140,7 @@ def cell_in_form(scope: Any, body: bytes) -> int | None:
     when it names none."""
     if scope["path"] in _CODE_FORMS:
         return cell_of_hex(_field(body, "passo"))
-    return credentials_of(scope, body)
+    return cell_of_client(scope, body)
 
 
 def email_of(body: bytes) -> str:

@@ -19,16 +19,16 @@ from api.context import ApiContext
 from cli.run.asgi_front import Front
 from cli.run.cell_requests import (
     EMAIL_FORMS,
-    Answered,
-    Buffered,
+    BufferedBody,
+    CollectedAnswer,
     cell_chosen,
     cell_in_form,
-    cell_named,
+    cell_of_request,
     email_of,
     is_form,
-    keeping,
+    with_choice_cookie,
 )
-from cli.run.traced import Traced
+from cli.run.traced import TracingMiddleware
 from runtime.cells.directory import HOME_NAME, Addresses, Cell, WrongCell, has_email, read_cells, settings_of
 from runtime.cells.number import HOME, enter_cell, in_cell
 from runtime.postgres import DB_UNAVAILABLE, Pool, session
@@ -156,7 +156,7 @@ class CellRouter:
         self._settings = settings
         self._make = make
         self._traces = traces
-        self._answer = self._dispatch if traces is None else Traced(self._dispatch, traces)
+        self._answer = self._dispatch if traces is None else TracingMiddleware(self._dispatch, traces)
         self._seal = Seal(settings.secret_key)
         self._home = make(settings)
         self._cells: dict[int, ServedCell] = {}
@@ -322,12 +322,12 @@ class CellRouter:
             await self._answer_readiness(scope, receive, send)
         elif chosen is not None:
             named = (number for number, each in self._cells.items() if each.cell.name == chosen)
-            await self._forward(next(named, HOME), scope, receive, keeping(chosen, send))
+            await self._forward(next(named, HOME), scope, receive, with_choice_cookie(chosen, send))
         elif not is_form(scope):
-            number = cell_named(scope)
+            number = cell_of_request(scope)
             await self._forward(HOME if number is None else number, scope, receive, send)
         else:
-            body = await Buffered.read(receive)
+            body = await BufferedBody.read(receive)
             if scope["path"] in EMAIL_FORMS:
                 await self._try_each(await self._cells_with_email(email_of(body.content)), scope, body, send)
             else:
@@ -335,15 +335,15 @@ class CellRouter:
 
     async def _answer_readiness(self, scope: Any, receive: Any, send: Any) -> None:
         """Ready while any cell is: if home alone decided, a load balancer would cut off all cells when home is away."""
-        answer = Answered()
+        answer = CollectedAnswer()
         await self._home(dict(scope), receive, answer.send)
         for front in self._fronts()[1:] if answer.status != 200 else ():
-            other = Answered()
+            other = CollectedAnswer()
             await front(dict(scope), receive, other.send)
             if other.status == 200:
                 answer = other
                 break
-        await answer.hand_on(send)
+        await answer.forward(send)
 
     async def _forward(self, number: int, scope: Any, receive: Any, send: Any) -> None:
         if number == HOME or number not in self._cells:
@@ -388,13 +388,13 @@ class CellRouter:
         found = [number for (number, _), is_known in zip(others, answers, strict=True) if is_known]
         return [*found, HOME] if found else [HOME]
 
-    async def _try_each(self, numbers: list[int], scope: Any, body: Buffered, send: Any) -> None:
+    async def _try_each(self, numbers: list[int], scope: Any, body: BufferedBody, send: Any) -> None:
         """Tries the form in each cell: an e-mail may have accounts in several, with different passwords."""
         *first, last = numbers
         for number in first:
-            answer = Answered()
+            answer = CollectedAnswer()
             await self._forward(number, dict(scope), body.again().receive, answer.send)
             if answer.status not in (403, 503):
-                await answer.hand_on(send)
+                await answer.forward(send)
                 return
         await self._forward(last, scope, body.again().receive, send)

@@ -144,7 +144,7 @@ class Child:
                 preexec_fn=child_setup(death_signal=signal.SIGTERM),
             )
 
-    def succeed(self) -> None:
+    def start_successor(self) -> None:
         """Starts a successor on the same socket, beside the running process."""
         assert self.process is not None, "only a process that runs is replaced"
         self.replaced, self.process = self.process, None
@@ -154,7 +154,7 @@ class Child:
             self.process, self.replaced = self.replaced, None
             raise
 
-    def go_on(self) -> str | None:
+    def continue_replacement(self) -> str | None:
         """Carries a replacement on. Returns None while it lasts, else its outcome, for people."""
         assert self.replaced is not None, "a replacement was begun"
         if self._handed_over_at:
@@ -210,9 +210,9 @@ class Child:
             self._backoff_s = _BACKOFF_S_MIN
         if self._port is not None and others_listen:
             self._port.renew(self._index)
-        return f"{ending(code)}; starting it again in {self.put_off():.1f} s"
+        return f"{describe_exit(code)}; starting it again in {self.delay_start():.1f} s"
 
-    def put_off(self) -> float:
+    def delay_start(self) -> float:
         """Plans the next start with exponential backoff; returns the seconds until then."""
         wait_s = self._backoff_s
         self.due = time.monotonic() + wait_s
@@ -230,7 +230,7 @@ def closing_fd(fd: int | None) -> Iterator[None]:
             os.close(fd)
 
 
-def ending(code: int) -> str:
+def describe_exit(code: int) -> str:
     """How a process ended, for people."""
     if code >= 0:
         return f"ended (exit {code})"

@@ -87,7 +87,7 @@ class Connections:
     def full(self) -> bool:
         return len(self._open) > self.bounds.connections_max
 
-    def said(self, code: Code) -> bytes:
+    def refusal_bytes(self, code: Code) -> bytes:
         """The bytes of an error answer that closes the connection."""
         retry_after_s = 1 if code.status in (429, 503) else None
         request_id = f"req_{new_token()}"
@@ -99,7 +99,7 @@ class Connections:
 
     def _expire_overdue(self, loop: asyncio.AbstractEventLoop) -> None:
         now = loop.time()
-        for connection in [each for each in self._open if each.deadline < now or each.read_by < now]:
+        for connection in [each for each in self._open if each.deadline < now or each.answer_read_deadline < now]:
             connection.expire(now)
         self._timer = loop.call_later(_CHECK_EVERY_S, self._expire_overdue, loop) if self._open else None
 
@@ -127,7 +127,7 @@ class HttpConnection(HttpToolsProtocol):
         super().__init__(config, server_state, app_state, _loop)
         self.group = ""
         self.deadline = math.inf
-        self.read_by = math.inf
+        self.answer_read_deadline = math.inf
         self._connections = connections
         self._bounds = connections.bounds
         self._now = self.loop.time
@@ -315,15 +315,15 @@ class HttpConnection(HttpToolsProtocol):
 
     def pause_writing(self) -> None:
         super().pause_writing()
-        self.read_by = self._now() + self._bounds.write_s
+        self.answer_read_deadline = self._now() + self._bounds.write_s
 
     def resume_writing(self) -> None:
         super().resume_writing()
-        self.read_by = math.inf
+        self.answer_read_deadline = math.inf
 
     def expire(self, now: float) -> None:
         """Called when one of the two deadlines has passed: aborts, refuses or closes the connection."""
-        if self._ignores_input or self.transport.is_closing() or self.read_by < now:
+        if self._ignores_input or self.transport.is_closing() or self.answer_read_deadline < now:
             if not self._ignores_input:
                 refused_total.labels("answer not read").inc()
             self.transport.abort()
@@ -378,7 +378,7 @@ class HttpConnection(HttpToolsProtocol):
             refused_total.labels(why).inc()
         if self.transport.is_closing():
             return
-        self.transport.write(self._connections.said(code))
+        self.transport.write(self._connections.refusal_bytes(code))
         if self._half_closed or self._connections.full():
             self._close()
         else:

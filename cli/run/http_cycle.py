@@ -1,8 +1,8 @@
 """Uvicorn's request/response cycle, with a shortcut to read the body and to answer in one step.
 
 ASGI passes bodies and answers in messages. When the whole body has arrived, or the whole answer is at hand,
-`body_here` and `answer_whole` do the same without messages: the answer is one write, and its headers are not examined
-one by one. Middleware that wraps `receive` or `send` hides the shortcut with it, so no middleware is bypassed.
+`received_body` and `send_answer` do the same without messages: the answer is one write, and its headers are not
+examined one by one. Middleware that wraps `receive` or `send` hides the shortcut with it, so no middleware is bypassed.
 """
 
 from typing import Final
@@ -14,7 +14,7 @@ _Headers = list[tuple[bytes, bytes]]
 
 
 class HttpCycle(RequestResponseCycle):
-    def body_here(self) -> bytes | None:
+    def received_body(self) -> bytes | None:
         """The whole body if it has arrived; else None, and the body must be received by messages."""
         if self.more_body or self.disconnected or self.waiting_for_100_continue:
             return None
@@ -24,7 +24,7 @@ class HttpCycle(RequestResponseCycle):
         self.message_event.clear()  # the next message to receive is the disconnect
         return body
 
-    async def answer_whole(self, status: int, headers: _Headers, body: bytes) -> None:
+    async def send_answer(self, status: int, headers: _Headers, body: bytes) -> None:
         """Sends status, headers (with content-length) and body. Not for answers without a body: HEAD, 204, 304."""
         if self.flow.write_paused and not self.disconnected:
             await self.flow.drain()

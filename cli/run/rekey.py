@@ -6,7 +6,7 @@ import sys
 from typing import TYPE_CHECKING
 
 from cli import running
-from cli.answer import Commands, answer, connected, sealing
+from cli.answer import Commands, answer, checked_seal, connected
 
 if TYPE_CHECKING:
     from commands.sealed import Rekeyed, SealedColumn
@@ -26,7 +26,7 @@ def rekey(args: argparse.Namespace) -> int:
 
     async def run() -> "Rekeyed":
         async with connected() as conn:
-            return await seal_anew(conn, await sealing(conn), progress=_tell_progress)
+            return await seal_anew(conn, await checked_seal(conn), progress=_tell_progress)
 
     result = asyncio.run(run())
     answer(args, {"key": running.secret_key().current, "resealed": result.resealed, "unopened": result.unopened})

@@ -81,7 +81,7 @@ def _run_supervised(settings: "Settings", logs: Path) -> int:
     supervisor.drain_s = settings.watching.drain_s
     supervisor.replace_on(signal.SIGHUP, "api")
     port = Port(settings.host, settings.port, settings.api_processes)
-    env = {**os.environ, "PROMETHEUS_MULTIPROC_DIR": counters(settings.home)}
+    env = {**os.environ, "PROMETHEUS_MULTIPROC_DIR": make_metrics_folder(settings.home)}
     serve_metrics(supervisor, settings)
     if settings.watching.metrics_port is None:
         say("METRICS_PORT is not set: metrics are served nowhere")
@@ -91,7 +91,7 @@ def _run_supervised(settings: "Settings", logs: Path) -> int:
         supervisor.add(child)
     try:
         supervisor.run(
-            ready=lambda: answers(settings.host, settings.port),
+            ready=lambda: is_ready(settings.host, settings.port),
             on_ready=lambda: say(f"the API answers on port {settings.port}"),
             ready_s_max=_READY_S_MAX,
         )
@@ -105,7 +105,7 @@ def api_children(processes: int, port: Port, env: Mapping[str, str], log: Path |
     return [Child("api", command, env=env, log=log, port=port, index=index) for index in range(processes)]
 
 
-def counters(home: Path) -> str:
+def make_metrics_folder(home: Path) -> str:
     """The folder of the processes' shared metrics, without the files of earlier runs."""
     folder = home / "metrics"
     shutil.rmtree(folder, ignore_errors=True)
@@ -124,12 +124,12 @@ def serve_metrics(supervisor: Supervisor, settings: "Settings") -> None:
         supervisor.on_end(MetricsServer(settings.home / "metrics", settings.host, port).ended)
 
 
-def answers(host: str, port: int) -> bool:
+def is_ready(host: str, port: int) -> bool:
     """Whether the API that listens on this address of this machine is ready; asked directly, without a proxy."""
     return _is_ready(http.client.HTTPConnection(reachable(host), port, timeout=2), "/readyz")
 
 
-def answers_at(base_url: str) -> bool:
+def is_ready_at(base_url: str) -> bool:
     """Whether the API at this BASE_URL is ready; False when the URL has no host."""
     parts = urlsplit(base_url)
     if not parts.hostname:
@@ -232,7 +232,7 @@ def _uvicorn_config(app: "CellRouter", connections: "Connections") -> "uvicorn.C
 
 
 if __name__ == "__main__":
-    from runtime.local.count_files import take_room
+    from runtime.local.count_files import reserve_count_files
 
-    take_room()
+    reserve_count_files()
     sys.exit(one_process(*map(int, sys.argv[1:3])))

@@ -144,7 +144,9 @@ class Supervisor:
                 try:
                     child.start()
                 except OSError as error:  # no room for its log, no memory for a process
-                    say(f"{child.kind} cannot be started: {error.strerror}; trying again in {child.put_off():.1f} s")
+                    say(
+                        f"{child.kind} cannot be started: {error.strerror}; trying again in {child.delay_start():.1f} s"
+                    )
                 changed = True
         if changed:
             self._changed_callback()
@@ -162,13 +164,13 @@ class Supervisor:
                 del self._to_replace[0]
                 return False
             try:
-                child.succeed()
+                child.start_successor()
             except OSError as error:
                 say(f"{child.kind} cannot be replaced: {error.strerror}")
                 self._to_replace.clear()
             return True
         old = child.replaced.pid
-        outcome = child.go_on()
+        outcome = child.continue_replacement()
         if outcome is None:
             return False
         say(f"{child.kind} {outcome}")

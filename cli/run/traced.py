@@ -11,7 +11,7 @@ from typing import Any
 from runtime.tracing.traces import Traces
 
 
-class Traced:
+class TracingMiddleware:
     """An ASGI middleware. Requests whose answer carries no request id are not traced."""
 
     def __init__(self, app: Any, traces: Traces) -> None:

@@ -23,7 +23,7 @@ from cli.answer import Commands
 from cli.cells.upgrade import migrate_cells
 from cli.run.cell_workers import CellWatch
 from cli.run.child import CannotRun, Child, Port
-from cli.run.serve import answers, api_children, counters, locked, reachable, serve_metrics
+from cli.run.serve import api_children, is_ready, locked, make_metrics_folder, reachable, serve_metrics
 from cli.run.supervise import Supervisor, say
 from runtime.local.embedded import EmbeddedPostgres, EmbeddedRedis, port_is_free, remembered_port
 from runtime.local.files import write_private
@@ -120,7 +120,9 @@ def _run(home: Path, supervisor: Supervisor) -> int:
 
     supervisor.on_tick(_cell_workers_tick(supervisor, CellWatch(settings), env, len(workers)))
     supervisor.on_change(write_state)
-    supervisor.run(ready=lambda: answers(settings.host, settings.port), on_ready=finish_start, ready_s_max=_READY_S_MAX)
+    supervisor.run(
+        ready=lambda: is_ready(settings.host, settings.port), on_ready=finish_start, ready_s_max=_READY_S_MAX
+    )
     say("stopping")
     return 0
 
@@ -212,7 +214,7 @@ def _environment(home: Path) -> dict[str, str]:
     env.setdefault("STAFF_TOTP_REQUIRED", "0")
     env["PYTHONPATH"] = os.pathsep.join(part for part in (str(_ROOT), env.get("PYTHONPATH")) if part)
     env["PYTHONUNBUFFERED"] = "1"
-    env["PROMETHEUS_MULTIPROC_DIR"] = counters(home)
+    env["PROMETHEUS_MULTIPROC_DIR"] = make_metrics_folder(home)
     if not env.get("SECRET_KEY"):
         path = home / "secret.key"
         if not path.exists():

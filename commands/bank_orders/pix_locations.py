@@ -95,7 +95,7 @@ class LocationReserve:
         self._last_take_at = dict.fromkeys(Mode, 0.0)
         self._arrivals = dict.fromkeys(Mode, 0)  # how often new locations were seen
 
-    def at_hand(self, mode: Mode) -> PixLocation | None:
+    def take_nowait(self, mode: Mode) -> PixLocation | None:
         """Returns an unused location without waiting; None when the caller has to `take` one."""
         held = self._held[mode]
         if not held or self._turns[mode]:
@@ -111,7 +111,7 @@ class LocationReserve:
         Refused(BANK_UNAVAILABLE) when the bank refuses or makes no location while the caller waits;
         Refused(SERVICE_UNAVAILABLE) when too few are made; OverflowError when too many callers wait.
         """
-        if (location := self.at_hand(mode)) is not None:
+        if (location := self.take_nowait(mode)) is not None:
             return location
         arrivals = self._arrivals[mode]
         future = self._turns[mode].join(account_id)

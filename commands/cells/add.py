@@ -15,7 +15,7 @@ from msgspec import Struct
 import sql
 from commands.charges.control_numbers import BLOCK as CONTROL_BLOCK
 from domain.errors import Code, Refused
-from runtime.cells.addresses import as_role_of, in_schema, is_schema, same_role, schema_of, shown
+from runtime.cells.addresses import as_role_of, is_schema, same_role, schema_of, shown, with_search_path
 from runtime.cells.directory import HOME_NAME, Addresses, count_accounts, own_number, read_cells, seal_addresses
 from runtime.cells.number import CELLS_MAX
 from runtime.postgres import connect
@@ -84,7 +84,7 @@ async def add_cell(
         number = await _next_number(home)
         if number >= CELLS_MAX:
             raise wrong("name", f"an installation has at most {CELLS_MAX} cells")
-        url = in_schema(dsn, schema)
+        url = with_search_path(dsn, schema)
         await _make_schema(dsn, schema, home_schema=schema_of(at.owner_url))
         addresses = addresses_at(at, url)
         migrated = await migrate(url, app_url=addresses.database_url, report_url=addresses.report_url)

@@ -22,7 +22,7 @@ from msgspec import Struct
 
 import sql
 from commands.cells.add import HomeAddresses, addresses_at, alone, make_schema, wrong
-from runtime.cells.addresses import PUBLIC, as_role_of, in_schema, schema_of, shown
+from runtime.cells.addresses import PUBLIC, as_role_of, schema_of, shown, with_search_path
 from runtime.cells.directory import Cell, count_accounts, own_number, read_cells, seal_addresses
 from runtime.postgres import connect
 from runtime.seal import Seal
@@ -129,7 +129,7 @@ async def move_cell(
         if cell is None:
             raise wrong("name", f"there is no cell {name}; home moves with DATABASE_URL")
         old_url = as_role_of(cell.addresses.database_url, from_dsn or at.owner_url)
-        new_url = in_schema(dsn, schema_of(old_url))
+        new_url = with_search_path(dsn, schema_of(old_url))
         addresses = addresses_at(at, new_url)
         if addresses == cell.addresses:
             await _end_subscription(new_url, cell.number)  # left by a run that was interrupted at its end
@@ -188,7 +188,7 @@ class _Move:
         await self._revert()  # clean up after a run that was interrupted
         try:
             # The subscription's DSN is for libpq, which accepts no search_path in a URL.
-            await self._copy_tables(in_schema(old_url, PUBLIC))
+            await self._copy_tables(with_search_path(old_url, PUBLIC))
             await _set_own_number(self._new, number=self._cell.number)
             await self._announce_and_hold(addresses_sealed)
             began = time.monotonic()

@@ -5,7 +5,7 @@ from msgspec.structs import replace
 
 import sql
 from commands.cells.add import alone, wrong
-from runtime.cells.addresses import as_role_of, in_schema, schema_of
+from runtime.cells.addresses import as_role_of, schema_of, with_search_path
 from runtime.cells.directory import own_number, read_cells, seal_addresses
 from runtime.postgres import connect
 from runtime.seal import Seal
@@ -26,7 +26,7 @@ async def set_standby(home: Connection, name: str, dsn: str | None, *, seal: Sea
         if cell.next is not None:
             raise wrong("name", f"{name} is being moved")
         url = cell.addresses.database_url
-        read_url = "" if dsn is None else in_schema(as_role_of(dsn, url), schema_of(url))
+        read_url = "" if dsn is None else with_search_path(as_role_of(dsn, url), schema_of(url))
         if read_url:
             conn = await connect(read_url, target="any")
             try:

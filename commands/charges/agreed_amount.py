@@ -89,7 +89,7 @@ _find_agreed = sql.many("boleto.agreed", _AgreedRow)
 read_terms = msgspec.json.Decoder(PaymentTerms).decode
 
 
-async def agreed_of(conn: Connection, charge_ids: Collection[UUID]) -> dict[UUID, Agreed]:
+async def lock_agreed_amounts(conn: Connection, charge_ids: Collection[UUID]) -> dict[UUID, Agreed]:
     """Lock the charges and return the agreed amounts of those that have terms; the lock keeps them as they are until
     the transaction ends."""
     if not charge_ids:

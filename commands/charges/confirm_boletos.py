@@ -21,7 +21,7 @@ from banks.boletos import BoletoState
 from banks.received import ReceivedPix
 from commands.charges.agreed_amount import Agreed, Parts, read_terms
 from commands.charges.change import COMMANDS_MAX, Outcome, lock_charges
-from commands.charges.pay import Confirmation, OfBoleto, confirm_payments
+from commands.charges.pay import BoletoPaymentFacts, Confirmation, confirm_payments
 from commands.money.suspense import leave_suspense
 from domain.charge import Charge
 from domain.instants import day_begins, day_ends, to_millisecond
@@ -57,9 +57,9 @@ class Part(Struct, frozen=True):
     by_pix: bool = False
 
 
-find_of_numbers = sql.many("boleto.of_numbers", _BoletoCharge)
+find_boletos_by_number = sql.many("boleto.of_numbers", _BoletoCharge)
 find_standing = sql.many("boleto.standing", _BookedBoleto)
-carry_over = sql.run("boleto.booked")
+store_booked_totals = sql.run("boleto.booked")
 
 
 async def confirm_boletos(
@@ -116,7 +116,7 @@ async def confirm_boletos(
     numbered = zip(numbers, booked, strict=True)
     with_request_ids = [structs.replace(each, request_id=request_ids.get(number)) for number, each in numbered]
     outcomes = await confirm_payments(conn, with_request_ids, now=now, seal=seal, fees=fees)
-    await carry_over(conn, bank=bank, numbers=list(booked_totals), booked_cents=list(booked_totals.values()))
+    await store_booked_totals(conn, bank=bank, numbers=list(booked_totals), booked_cents=list(booked_totals.values()))
     return dict(zip(numbers, outcomes, strict=True))
 
 
@@ -124,13 +124,13 @@ async def _lock_boletos(
     conn: Connection, numbers: Sequence[str], *, bank: str
 ) -> tuple[dict[UUID, Charge], Sequence[_BookedBoleto]]:
     """Lock the charges of those boletos that are ours; returns the charges and what was booked for each so far."""
-    ours = await find_of_numbers(conn, bank=bank, numbers=numbers)
+    ours = await find_boletos_by_number(conn, bank=bank, numbers=numbers)
     # When the answer to a registration was lost, the bank may have listed the boleto as paid before its charge was
     # made. That money is in suspense.
     kept_cents = await leave_suspense(conn, [each.number for each in ours], bank=bank)
     locked = await lock_charges(conn, charge_ids=sorted(each.charge_id for each in ours))
     if kept_cents:
-        await carry_over(conn, bank=bank, numbers=list(kept_cents), booked_cents=list(kept_cents.values()))
+        await store_booked_totals(conn, bank=bank, numbers=list(kept_cents), booked_cents=list(kept_cents.values()))
     standing = await find_standing(conn, bank=bank, numbers=[each.number for each in ours])
     return {charge.charge_id: charge for charge in locked}, standing
 
@@ -213,7 +213,7 @@ def _confirmation(
         paid_at=paid_at,
         payer_name=None if pix is None else pix.payer_name,
         payer_document=None if pix is None else pix.payer_document,
-        boleto=OfBoleto(
+        boleto=BoletoPaymentFacts(
             source=f"{state.number}/{before_cents + part.amount_cents}",
             method="pix" if by_pix else "boleto",
             nosso_numero=state.number,

@@ -56,7 +56,7 @@ class PixKeyOwner(Struct, frozen=True):
 _find_registered = sql.maybe("account.registered", PixKeyOwner)
 
 
-async def issuer_of(conn: Connection, owner: Owner, *, actor: str) -> Issuer:
+async def find_issuer(conn: Connection, owner: Owner, *, actor: str) -> Issuer:
     """Returns an account as the issuer of its charges. The account must exist."""
     registered = await _find_registered(conn, account_id=owner.account_id, test=owner.test)
     assert registered is not None

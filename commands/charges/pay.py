@@ -28,7 +28,7 @@ SANDBOX_PAYER: Final = ("PAGADOR DE TESTE", "00000000191")
 """Name and document of the payer of every test charge."""
 
 
-class OfBoleto(Struct, frozen=True, kw_only=True):
+class BoletoPaymentFacts(Struct, frozen=True, kw_only=True):
     """The facts of a boleto's payment beside its amount."""
 
     source: str
@@ -49,7 +49,7 @@ class Confirmation(Struct, frozen=True, kw_only=True):
     paid_at: datetime
     payer_name: str | None = None
     payer_document: str | None = None
-    boleto: OfBoleto | None = None
+    boleto: BoletoPaymentFacts | None = None
     owed: Owed = Owed()
     integrador_code: str | None = None
     """Set for the PIX leg of a dual charge; a boleto's integrator code is in `boleto`."""

@@ -20,7 +20,7 @@ TIMES_MAX = 10
 """Payments of a charge by one request."""
 
 
-def expiring(charge_id: UUID, owner: Owner, *, actor: str, request_id: str) -> ChargeCommand:
+def sandbox_expiry(charge_id: UUID, owner: Owner, *, actor: str, request_id: str) -> ChargeCommand:
     """Returns the command that expires a pending charge now; Refused(CHARGE_NOT_PENDING) for any other charge."""
 
     def decide(charge: Charge, now: datetime) -> list[ChargeChange]:

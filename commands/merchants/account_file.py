@@ -31,7 +31,7 @@ READ: Final = sql.for_each("account_file.read", lambda name: sql.stream(name, st
 """The derived tables, which are rebuilt by the import and compared by digest."""
 
 
-class SumsOfMode(Struct, frozen=True):
+class ModeSums(Struct, frozen=True):
     """The totals of one mode, in cents; `events` and `entries` are the last sequence numbers of feed and ledger."""
 
     test: bool
@@ -59,7 +59,7 @@ class FileHead(Struct, frozen=True, kw_only=True):
 
 class FileEnd(Struct, frozen=True, kw_only=True):
     rows: dict[str, int]
-    sums: list[SumsOfMode]
+    sums: list[ModeSums]
     digests: dict[str, str]
     """SHA-256 over the rows of the journal, and over those of each table that is derived from it."""
     sha256: str
@@ -82,7 +82,7 @@ class FoundAccount(Struct, frozen=True):
 
 
 find_schema = sql.one("account_file.schema", str)
-find_sums = sql.many("account_file.sums", SumsOfMode)
+find_sums = sql.many("account_file.sums", ModeSums)
 _decode_line = msgspec.json.Decoder(FileLine).decode
 
 

@@ -28,7 +28,7 @@ CODE_CHARACTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789"
 _TRIES_MAX = 10  # there are 2 thousand million codes, so even a second try is rare
 
 
-one_at_a_time = sql.one("integrator.one_at_a_time", bool)
+lock_integrators = sql.one("integrator.one_at_a_time", bool)
 """The lock that every change of partners takes before it locks any row of a partner."""
 has_account = sql.one("integrator.has_account", bool)
 insert = sql.maybe("account.insert_integrator", str)
@@ -42,12 +42,12 @@ async def create_integrator(
     """Register a partner with a new code: `INTG-` and six of A-Z0-9. The share is in basis points.
 
     Refused(VALIDATION_ERROR) for an invalid name or share, Refused(WALLET_ACCOUNT_NOT_FOUND) for an account of this
-    cell that does not exist; the caller has checked an account of another cell (partner_copy.account_is_there).
+    cell that does not exist; the caller has checked an account of another cell (partner_copy.account_exists).
     """
     check_name(name)
     check_share(share_bps)
     await _check_account(conn, account_id)
-    await one_at_a_time(conn)
+    await lock_integrators(conn)
     for _ in range(_TRIES_MAX):
         code = f"INTG-{''.join(secrets.choice(CODE_CHARACTERS) for _ in range(6))}"
         inserted = await insert(conn, integrador_code=code, name=name, account_id=account_id, created_at=now)
@@ -75,7 +75,7 @@ async def set_integrator(
     if share_bps is not None:
         check_share(share_bps)
     await _check_account(conn, account_id)
-    await one_at_a_time(conn)
+    await lock_integrators(conn)
     if await change(conn, integrador_code=code, active=active, account_id=account_id) is None:
         raise Refused(Code.INTEGRADOR_CODE_INVALID)
     if share_bps is not None:

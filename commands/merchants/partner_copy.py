@@ -60,7 +60,7 @@ async def _store_copy(cell: Connection, partners: Sequence[_Partner], shares: Se
     await _set_copied_version(cell, version=partners[-1].version)
 
 
-async def account_is_there(home: Connection, account_id: UUID, *, seal: Seal) -> bool:
+async def account_exists(home: Connection, account_id: UUID, *, seal: Seal) -> bool:
     """Whether the account exists in its own cell. This may read another database, so no transaction may be open. Raises
     asyncpg's errors while that cell is unavailable."""
     number = cell_of(account_id)

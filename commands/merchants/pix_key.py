@@ -10,7 +10,7 @@ from typing import Final
 from uuid import UUID
 
 import sql
-from commands.people.audit import Origin, tell_account, tell_platform
+from commands.people.audit import Origin, audit_for_account, audit_for_platform
 from domain.errors import Code, Refused
 from domain.merchants.staff import PLATFORM
 from domain.refund import is_pix_key, pix_key_fault
@@ -44,8 +44,8 @@ async def set_pix_key(conn: Connection, account_id: UUID, pix_key: str, origin: 
     facts = {"pix_key": masked_key(pix_key)}
     if is_pix_key(stored):
         facts["pix_key_before"] = masked_key(stored)
-    await tell_platform(conn, account_id, ACTION, facts, origin, now=now)
-    await tell_account(conn, account_id, ACTION, facts, origin, now=now)
+    await audit_for_platform(conn, account_id, ACTION, facts, origin, now=now)
+    await audit_for_account(conn, account_id, ACTION, facts, origin, now=now)
 
 
 async def set_receiving_key(conn: Connection, pix_key: str, *, by: str, now: datetime) -> None:
@@ -53,7 +53,7 @@ async def set_receiving_key(conn: Connection, pix_key: str, *, by: str, now: dat
     _check_key(pix_key)
     await _set_platform_key(conn, pix_key=pix_key, now=now)
     origin = Origin(by, "terminal", "cli")
-    await tell_platform(conn, PLATFORM, ALL, {"pix_key": masked_key(pix_key)}, origin, now=now)
+    await audit_for_platform(conn, PLATFORM, ALL, {"pix_key": masked_key(pix_key)}, origin, now=now)
 
 
 def _check_key(pix_key: str) -> None:

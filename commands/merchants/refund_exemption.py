@@ -10,7 +10,7 @@ from typing import Final
 from uuid import UUID
 
 import sql
-from commands.people.audit import Origin, tell_account
+from commands.people.audit import Origin, audit_for_account
 from domain.errors import Code, Refused
 from domain.merchants.staff import read_reason
 from sql import Connection
@@ -21,18 +21,18 @@ BOUND: Final = "merchant.refunds_bound"
 _set_reason = sql.maybe("account.set_refunds_to_others", UUID)
 
 
-async def free_refunds(conn: Connection, account_id: UUID, reason: str, origin: Origin, *, now: datetime) -> None:
+async def exempt_refunds(conn: Connection, account_id: UUID, reason: str, origin: Origin, *, now: datetime) -> None:
     """Exempt the refunds that are requested from now on. Refused(VALIDATION_ERROR) with fields.reason for an invalid
     reason, Refused(WALLET_ACCOUNT_NOT_FOUND) for an unknown account."""
     reason = read_reason(reason)
     await _store_exemption(conn, account_id, reason)
-    await tell_account(conn, account_id, FREED, {"reason": reason}, origin, now=now)
+    await audit_for_account(conn, account_id, FREED, {"reason": reason}, origin, now=now)
 
 
-async def bind_refunds(conn: Connection, account_id: UUID, origin: Origin, *, now: datetime) -> None:
-    """End the exemption: refunds go to the payer again. Refused as `free_refunds`."""
+async def end_refund_exemption(conn: Connection, account_id: UUID, origin: Origin, *, now: datetime) -> None:
+    """End the exemption: refunds go to the payer again. Refused as `exempt_refunds`."""
     await _store_exemption(conn, account_id, None)
-    await tell_account(conn, account_id, BOUND, {}, origin, now=now)
+    await audit_for_account(conn, account_id, BOUND, {}, origin, now=now)
 
 
 async def _store_exemption(conn: Connection, account_id: UUID, reason: str | None) -> None:

@@ -6,7 +6,7 @@ from typing import Final
 from uuid import UUID
 
 import sql
-from commands.merchants.integrators import check_share, one_at_a_time, set_integrator
+from commands.merchants.integrators import check_share, lock_integrators, set_integrator
 from domain.errors import Code, Refused, required
 from domain.merchants.partners import ShareProposal, check_confirmable
 from readmodels.reports.integrators import Integrator, find_integrator
@@ -34,7 +34,7 @@ async def propose_share(conn: Connection, code: str, share_bps: int, *, by: str,
 async def confirm_share(conn: Connection, code: str, proposal_id: UUID, *, by: str, now: datetime) -> Integrator:
     """Put the proposed share in force for charges issued from `now` on. Refused(VALIDATION_ERROR) as
     domain/merchants/partners.py says."""
-    await one_at_a_time(conn)
+    await lock_integrators(conn)
     locked = await _lock_proposal(conn, proposal_id=proposal_id, integrador_code=code)
     proposal = check_confirmable(locked, by=by)
     changed = await set_integrator(conn, code, share_bps=proposal.share_bps, now=now)

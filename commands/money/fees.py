@@ -13,8 +13,8 @@ from msgspec.structs import replace
 
 import sql
 from commands.journal import Posting
-from commands.people.audit import SEEN_BY_THE_ACCOUNT, Origin, tell_account
-from commands.people.tell import tell_owners
+from commands.people.audit import SEEN_BY_THE_ACCOUNT, Origin, audit_for_account
+from commands.people.tell import mail_owners
 from domain.brazilian import amount, brl
 from domain.errors import Code, Refused
 from domain.merchants.fees import FeeTerms, fee_faults, read_fees
@@ -32,7 +32,7 @@ _find_fees = sql.maybe("account.fees", bytes)
 _set_fees = sql.maybe("account.set_fees", UUID)
 
 
-def fee_beside(posting: Posting, cents: int) -> list[Posting]:
+def fee_postings(posting: Posting, cents: int) -> list[Posting]:
     """Returns the posting of a withdrawal's fee, to be posted with `posting`; an empty list without an entry or a fee.
     The fee is debited (and covered) where the withdrawal is debited, and given back where the withdrawal is."""
     if posting.entry is None or not cents:
@@ -77,17 +77,17 @@ async def set_fees(
     if stored is None:
         raise Refused(Code.WALLET_ACCOUNT_NOT_FOUND)
     facts = fee_facts(terms, reason)
-    await tell_account(conn, account_id, SET, facts, origin, now=now)
-    await tell_owners(conn, account_id, SET, {**facts, "by": SEEN_BY_THE_ACCOUNT}, now=now, seal=seal)
+    await audit_for_account(conn, account_id, SET, facts, origin, now=now)
+    await mail_owners(conn, account_id, SET, {**facts, "by": SEEN_BY_THE_ACCOUNT}, now=now, seal=seal)
 
 
 def fee_facts(terms: FeeTerms | None, reason: str) -> dict[str, str]:
     """Returns the facts of a change for the audit logs and the mail."""
-    texts = {"fees": DEFAULT} if terms is None else told_fees(terms)
+    texts = {"fees": DEFAULT} if terms is None else fee_texts(terms)
     return {**texts, "reason": on_one_line(reason)[:REASON_MAX]}
 
 
-def told_fees(terms: FeeTerms) -> dict[str, str]:
+def fee_texts(terms: FeeTerms) -> dict[str, str]:
     """Returns the Portuguese text of each kind of fee, "nenhuma" where there is none."""
     parts = []
     if terms.pix_bps:

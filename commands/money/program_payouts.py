@@ -13,7 +13,7 @@ from uuid import UUID
 from msgspec import Struct
 
 import sql
-from commands.people.tell import tell_owners
+from commands.people.tell import mail_owners
 from domain.brazilian import brl, moment
 from runtime.seal import Seal
 from sql import Connection
@@ -53,12 +53,12 @@ async def note_payouts(conn: Connection, kind: str, paid: Sequence[ProgramPayout
         await _note_payouts(conn, kind=kind, paid=paid, now=now)
 
 
-async def tell_payouts(conn: Connection, *, now: datetime, seal: Seal) -> int:
+async def mail_payouts(conn: Connection, *, now: datetime, seal: Seal) -> int:
     """Write the mails that are due; returns how many."""
     due = await _take_due(conn, now=now, again_at=now + EVERY, limit=TOLD_MAX)
     for each in due:
         facts = {"count": str(each.payouts), "amount": brl(each.amount_cents), "by": f"credencial {each.client_id}"}
         if each.payouts > 1:
             facts["since"] = moment(each.since)
-        await tell_owners(conn, each.account_id, _KINDS[each.kind], facts, now=now, seal=seal)
+        await mail_owners(conn, each.account_id, _KINDS[each.kind], facts, now=now, seal=seal)
     return len(due)

@@ -15,9 +15,9 @@ from msgspec import Struct
 
 import sql
 from commands.bank_orders.kinds import CLOSE, CobRemoval
-from commands.charges.agreed_amount import Owed, agreed_of
+from commands.charges.agreed_amount import Owed, lock_agreed_amounts
 from commands.charges.change import ChargeChange, ChargeCommand, change_charges
-from commands.charges.pay import Confirmation, OfBoleto, book
+from commands.charges.pay import BoletoPaymentFacts, Confirmation, book
 from commands.journal import BANK
 from commands.merchants.kyc import Kyc
 from commands.merchants.refund_exemption import FREED
@@ -89,7 +89,7 @@ class _BoletoTotal(Struct, frozen=True, gc=False):
 
 
 hold_boletos = sql.run("suspense.hold_boletos")
-find_told = sql.many("suspense.told_of_boletos", _BoletoTotal)
+find_reported_totals = sql.many("suspense.told_of_boletos", _BoletoTotal)
 _remove_boletos = sql.many("suspense.leave_boletos", _BoletoTotal)
 _add_money = sql.many("suspense.add", str)
 _lock_row = sql.maybe("suspense.hold", _SuspendedRow)
@@ -142,7 +142,7 @@ async def assign_suspense(
         raise Refused(Code.CHARGE_NOT_FOUND)
     if await staff_has_done(conn, charge.account_id, INCOMPATIBLE, by=by):
         raise Refused(Code.VALIDATION_ERROR, fields={"by": "must be somebody else than who let the account in"})
-    agreed = (await agreed_of(conn, [charge_id])).get(charge_id)
+    agreed = (await lock_agreed_amounts(conn, [charge_id])).get(charge_id)
     owed = Owed() if agreed is None else agreed.owed(money.amount_cents, money.received_at, None)
     confirmation = _confirmation(money, charge_id, charge.integrador_code, owed, seal)
     command = ChargeCommand(
@@ -171,7 +171,7 @@ async def return_suspense(
     await _set_returned(conn, suspense_id=suspense_id, reference=reference, by=by, note=note, now=now)
 
 
-async def hold_returned(conn: Connection, returns: Sequence[BankReturn], *, bank: str) -> None:
+async def lock_returned(conn: Connection, returns: Sequence[BankReturn], *, bank: str) -> None:
     """Lock the rows in suspense that these returns concern. Call it before any charge is locked, the order in which
     `assign_suspense` locks."""
     numbers = [each.boleto_number for each in returns if each.boleto_number is not None]
@@ -217,7 +217,7 @@ def _confirmation(
     boleto = None
     if money.kind == "boleto_unknown":
         assert money.reference is not None
-        boleto = OfBoleto(
+        boleto = BoletoPaymentFacts(
             source=money.source,
             method="boleto",
             nosso_numero=money.reference,

@@ -15,7 +15,7 @@ from msgspec.structs import replace
 import sql
 from commands.bank_orders.kinds import SendOrder
 from commands.journal import BANK, Entry, Event, Posting, post
-from commands.money.fees import fee_beside
+from commands.money.fees import fee_postings
 from domain.errors import Code, Refused
 from domain.events import EventKind, withdrawal_body
 from domain.instants import iso
@@ -58,7 +58,7 @@ class NewWithdrawal(Struct, frozen=True, gc=False, kw_only=True):
     request_id: str
 
 
-class Ended(Struct, frozen=True, gc=False, kw_only=True):
+class WithdrawalEnd(Struct, frozen=True, gc=False, kw_only=True):
     """The end of a withdrawal as the bank reports it. Without a failure code the money is with the merchant."""
 
     account_id: UUID
@@ -231,7 +231,7 @@ async def check_approved(conn: Connection, account_id: UUID) -> None:
         raise Refused(Code.KYC_REQUIRED)
 
 
-async def end_withdrawal(conn: Connection, ended: Ended, *, now: datetime) -> None:
+async def end_withdrawal(conn: Connection, ended: WithdrawalEnd, *, now: datetime) -> None:
     """End a withdrawal as the bank reports; one that has already ended stays as it is. A withdrawal that failed here
     but was sent after all is debited again, whatever the balance: the money is gone."""
     stored = await lock(conn, withdrawal_id=ended.withdrawal_id, account_id=ended.account_id)
@@ -386,4 +386,4 @@ async def _post_change(
         event=event,
         entry=entry,
     )
-    await post(conn, [posting, *fee_beside(posting, withdrawal.fee_cents)], now=now)
+    await post(conn, [posting, *fee_postings(posting, withdrawal.fee_cents)], now=now)

@@ -15,7 +15,7 @@ from msgspec import Struct
 import sql
 from commands.charges.change import lock_charges
 from commands.charges.expire import expire_charges
-from commands.people.audit import Origin, tell_account, tell_platform
+from commands.people.audit import Origin, audit_for_account, audit_for_platform
 from domain.mode import Owner
 from sql import Connection
 
@@ -130,5 +130,5 @@ async def _write_audit_entries(
     """Write the action to the account's and the platform's audit logs. The entry names no payer, because the payer is
     being erased."""
     facts = {"test": owner.test, **facts}
-    await tell_account(conn, owner.account_id, action, facts, origin, now=now)
-    await tell_platform(conn, owner.account_id, action, facts, origin, now=now)
+    await audit_for_account(conn, owner.account_id, action, facts, origin, now=now)
+    await audit_for_platform(conn, owner.account_id, action, facts, origin, now=now)

@@ -10,7 +10,7 @@ import msgspec
 from msgspec import Struct
 
 import sql
-from commands.people.audit import Origin, tell_account, tell_platform
+from commands.people.audit import Origin, audit_for_account, audit_for_platform
 from domain.instants import iso
 from domain.mode import Owner
 from domain.money import reais
@@ -22,7 +22,7 @@ CHARGES_MAX: Final = 20_000
 _PAGE: Final = 500
 
 
-class ToldCharge(Struct, frozen=True):
+class ExportedCharge(Struct, frozen=True):
     created_at: datetime
     charge_id: UUID
     payment_method: str
@@ -63,7 +63,7 @@ class _ExportedSchedule(Struct, frozen=True):
     payer_sealed: bytes
 
 
-_find_charges = sql.many("payer.told_charges", ToldCharge)
+_find_charges = sql.many("payer.told_charges", ExportedCharge)
 _find_payments = sql.many("payer.told_payments", _ExportedPayment)
 _find_mails = sql.many("payer.told_mails", _ExportedMail)
 _find_refunds = sql.many("payer.told_refunds", _ExportedRefund)
@@ -100,13 +100,13 @@ async def export_payer(
     ]
     facts = {"test": owner.test, "charges": len(docs), "schedules": len(schedules)}
     async with conn.transaction():
-        await tell_account(conn, owner.account_id, EXPORTED, facts, origin, now=now)
-        await tell_platform(conn, owner.account_id, EXPORTED, facts, origin, now=now)
+        await audit_for_account(conn, owner.account_id, EXPORTED, facts, origin, now=now)
+        await audit_for_platform(conn, owner.account_id, EXPORTED, facts, origin, now=now)
     return ExportedPayer(docs, schedules, bool(page))
 
 
 async def _charge_docs(
-    conn: Connection, account_id: UUID, charges: Sequence[ToldCharge], seal: Seal
+    conn: Connection, account_id: UUID, charges: Sequence[ExportedCharge], seal: Seal
 ) -> list[dict[str, Any]]:
     docs: dict[UUID, dict[str, Any]] = {
         each.charge_id: {

@@ -51,7 +51,7 @@ look_at_passed = sql.run("payer_retention.look_at_passed")
 """`account_id`: notes charges of an imported account that are older than the position of the walks."""
 
 
-async def erase_old(conn: Connection, mode: Mode, kept: timedelta, *, now: datetime) -> int:
+async def erase_expired_payers(conn: Connection, mode: Mode, kept: timedelta, *, now: datetime) -> int:
     """Erase the payers of charges of this mode that could last be paid `kept` ago or earlier.
 
     Does one slice, within the caller's transaction; returns how many rows it looked at, 0 when nothing is left to do or

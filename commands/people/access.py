@@ -3,11 +3,11 @@
 from datetime import datetime
 from uuid import UUID
 
-from commands.people.audit import SEEN_BY_THE_ACCOUNT, Origin, tell_account
+from commands.people.audit import SEEN_BY_THE_ACCOUNT, Origin, audit_for_account
 from commands.people.invitations import INVITED, find_invitation
 from commands.people.links import ask_for_link
 from commands.people.people import clear_factor, is_member
-from commands.people.tell import tell_owners
+from commands.people.tell import mail_owners
 from domain.errors import Code, Refused
 from domain.merchants.staff import read_reason
 from runtime.seal import Seal
@@ -42,7 +42,7 @@ async def send_access(
         await clear_factor(conn, email)
     await ask_for_link(conn, email, invited_to=None if member else account_id, now=now, seal=seal)
     action = "person.access_sent" if factor_lost is None else "person.factor_cleared"
-    await tell_account(conn, account_id, action, {"person": email, **facts}, origin, now=now)
+    await audit_for_account(conn, account_id, action, {"person": email, **facts}, origin, now=now)
     mail_facts = {"person": email, "by": SEEN_BY_THE_ACCOUNT, **facts}
-    await tell_owners(conn, account_id, action, mail_facts, now=now, seal=seal)
+    await mail_owners(conn, account_id, action, mail_facts, now=now, seal=seal)
     return action

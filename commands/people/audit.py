@@ -47,7 +47,7 @@ _add_entry = sql.maybe("audit.add", UUID)
 _has_done = sql.one("audit.has_done", bool)
 
 
-async def write_down(conn: Connection, entry: AuditEntry, *, now: datetime) -> None:
+async def write_audit_entry(conn: Connection, entry: AuditEntry, *, now: datetime) -> None:
     """Store an entry. Raises AlreadySent when its id is stored already, and the caller must then roll back. Waits for
     another transaction that has written the same id and not committed yet."""
     added = await _add_entry(
@@ -66,22 +66,22 @@ async def write_down(conn: Connection, entry: AuditEntry, *, now: datetime) -> N
         raise AlreadySent
 
 
-async def tell_account(
+async def audit_for_account(
     conn: Connection, account_id: UUID, action: str, facts: dict[str, Any], origin: Origin, *, now: datetime
 ) -> None:
     """Store an action of staff in the account's own log: its people see the action, but not who did it."""
     await _write_entry(conn, account_id, SEEN_BY_THE_ACCOUNT, action, str(account_id), facts, origin, now=now)
 
 
-async def tell_platform(
+async def audit_for_platform(
     conn: Connection, account_id: UUID, action: str, facts: dict[str, Any], origin: Origin, *, now: datetime
 ) -> None:
     """Store an action on an account in the platform's log, for the operator at the command line; the forms of staff
     store theirs."""
-    await write_of_platform(conn, str(account_id), action, facts, origin, now=now)
+    await write_platform_audit(conn, str(account_id), action, facts, origin, now=now)
 
 
-async def write_of_platform(
+async def write_platform_audit(
     conn: Connection, subject: str, action: str, facts: Mapping[str, Any], origin: Origin, *, now: datetime
 ) -> None:
     """Store an action in the platform's log; `subject` names its object, which need not be an account."""
@@ -115,4 +115,4 @@ async def _write_entry(
         address_hash=origin.address_hash,
         request_id=origin.request_id,
     )
-    await write_down(conn, entry, now=now)
+    await write_audit_entry(conn, entry, now=now)

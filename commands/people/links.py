@@ -22,7 +22,7 @@ from commands.mail import address_hash
 from commands.people.invitations import INVITED, Invitation, find_invitation, latest_invitation, withdraw
 from commands.people.people import add_person, change_password, check_name, set_name
 from commands.people.sessions import end_all_sessions
-from commands.people.tell import add_personal, tell_admins, tell_owners, tell_person
+from commands.people.tell import add_personal, mail_admins, mail_owners, mail_person
 from domain.merchants.staff import PLATFORM
 from runtime.cells.number import marked
 from runtime.ids import new_id
@@ -34,7 +34,7 @@ _RETENTION: Final = timedelta(days=7)
 """How long links are kept after their expiry: longer than a mail is retried, so that no retry renews a used link."""
 
 
-class LinkAsked(Struct, frozen=True):
+class LinkPurpose(Struct, frozen=True):
     """The purpose of a mail with a link. `account_id` is the account of an invitation, or None for a password recovery.
     An invitation is mailed even to an e-mail that signs in to another account, to say so."""
 
@@ -103,13 +103,13 @@ async def ask_for_link(
         kind="access",
         to_sealed=[seal.seal(email.encode(), MAIL_TO, mail_id)],
         to_hashes=[address_hash(email, seal)],
-        notes_sealed=[seal.seal(msgspec.json.encode(LinkAsked(invited_to)), MAIL_NOTE, mail_id)],
+        notes_sealed=[seal.seal(msgspec.json.encode(LinkPurpose(invited_to)), MAIL_NOTE, mail_id)],
         now=now,
     )
 
 
 async def make_link(
-    conn: Connection, link_id: UUID, email: str, asked: LinkAsked, *, now: datetime, seal: Seal
+    conn: Connection, link_id: UUID, email: str, asked: LinkPurpose, *, now: datetime, seal: Seal
 ) -> NewLink | None:
     """Make the link of the mail that is being sent now; None when the e-mail belongs to no person and is not invited,
     or when this link was used."""
@@ -167,7 +167,7 @@ async def use_link(
         await change_password(conn, email, password_hash)
         await end_all_sessions(conn, email)
         if not holder.fresh:
-            await tell_person(conn, email, account_id, "password.recovered", {}, now=now, seal=seal)
+            await mail_person(conn, email, account_id, "password.recovered", {}, now=now, seal=seal)
     else:
         if await withdraw(conn, account_id=account_id, email=email) is None:
             return None  # the invitation was withdrawn since it was read
@@ -175,9 +175,9 @@ async def use_link(
     if holder.fresh:
         facts = {"person": email, "name": holder.name or name or "", "role": holder.role}
         if account_id == PLATFORM:
-            await tell_admins(conn, "staff.joined", facts, now=now, seal=seal)
+            await mail_admins(conn, "staff.joined", facts, now=now, seal=seal)
         else:
-            await tell_owners(conn, account_id, "person.joined", facts, now=now, seal=seal)
+            await mail_owners(conn, account_id, "person.joined", facts, now=now, seal=seal)
     await end_links(conn, email=email, now=now)
     return holder
 

@@ -21,7 +21,7 @@ _PREFIX_BITS: Final = {4: 16, 6: 32}
 _take_place = sql.one("session.take_place", bool)
 
 
-async def take_place(conn: Connection, email: str, address: str, *, now: datetime, seal: Seal) -> bool:
+async def remember_place(conn: Connection, email: str, address: str, *, now: datetime, seal: Seal) -> bool:
     """Remember the place of a sign-in; returns whether the person has signed in before, but never from this place."""
     return await _take_place(
         conn,

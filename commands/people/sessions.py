@@ -15,7 +15,7 @@ from msgspec import Struct
 
 import sql
 from runtime.cells.number import marked
-from runtime.passwords import is_right
+from runtime.passwords import matches_hash
 from sql import Connection
 
 IDLE = timedelta(hours=12)
@@ -81,7 +81,7 @@ async def find_person(conn: Connection, email: str, side: Side) -> Person | None
 def password_is_right(password: str, person: Person | None) -> bool:
     """Whether the password is the person's. Takes some 20 ms and 19 MiB, also for an unknown person; call it from a
     thread."""
-    return is_right(password, None if person is None else person.password_hash)
+    return matches_hash(password, None if person is None else person.password_hash)
 
 
 async def open_session(conn: Connection, person: Person, *, now: datetime, chance: bytes) -> str:

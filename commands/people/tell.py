@@ -35,7 +35,7 @@ _BOUNDED: Final = frozenset({
 })  # fmt: skip
 
 
-class Told(Struct, frozen=True, omit_defaults=True):
+class SecurityMail(Struct, frozen=True, omit_defaults=True):
     """The content of a security mail. The mail's template knows each `kind` and the names of its `facts`. `last`: this
     address gets no more mails of this kind today."""
 
@@ -56,29 +56,31 @@ _find_admins = sql.many("access.admins", str)
 _count_mails = sql.many("session.take_attempts", _MailCount)
 
 
-async def tell_owners(
+async def mail_owners(
     conn: Connection, account_id: UUID, kind: str, facts: Mapping[str, str], *, now: datetime, seal: Seal
 ) -> None:
     """Mail the owners of the account. `facts` has the person (`by`), the place (`from`), and the amount or the masked
     destination."""
     owners = await _find_owners(conn, account_id=account_id, limit=OWNERS_MAX)
-    await _mail_people(conn, owners, account_id, Told(kind, now, dict(facts)), seal=seal)
+    await _mail_people(conn, owners, account_id, SecurityMail(kind, now, dict(facts)), seal=seal)
 
 
-async def tell_admins(conn: Connection, kind: str, facts: Mapping[str, str], *, now: datetime, seal: Seal) -> None:
+async def mail_admins(conn: Connection, kind: str, facts: Mapping[str, str], *, now: datetime, seal: Seal) -> None:
     """Mail the platform's admins of this cell."""
     admins = await _find_admins(conn, limit=OWNERS_MAX)
-    await _mail_people(conn, admins, PLATFORM, Told(kind, now, dict(facts)), seal=seal)
+    await _mail_people(conn, admins, PLATFORM, SecurityMail(kind, now, dict(facts)), seal=seal)
 
 
-async def tell_person(
+async def mail_person(
     conn: Connection, email: str, account_id: UUID, kind: str, facts: Mapping[str, str], *, now: datetime, seal: Seal
 ) -> None:
     """Mail one person about their own access; `account_id` is PLATFORM for staff."""
-    await _mail_people(conn, [email], account_id, Told(kind, now, dict(facts)), seal=seal)
+    await _mail_people(conn, [email], account_id, SecurityMail(kind, now, dict(facts)), seal=seal)
 
 
-async def _mail_people(conn: Connection, emails: Sequence[str], account_id: UUID, mail: Told, *, seal: Seal) -> None:
+async def _mail_people(
+    conn: Connection, emails: Sequence[str], account_id: UUID, mail: SecurityMail, *, seal: Seal
+) -> None:
     if mail.kind in _BOUNDED:
         counts = await _mails_by_address(conn, emails, mail, seal=seal)
         emails = [each for each in emails if counts[each] <= A_DAY_MAX]
@@ -101,7 +103,9 @@ async def _mail_people(conn: Connection, emails: Sequence[str], account_id: UUID
         )
 
 
-async def _mails_by_address(conn: Connection, emails: Sequence[str], mail: Told, *, seal: Seal) -> dict[str, int]:
+async def _mails_by_address(
+    conn: Connection, emails: Sequence[str], mail: SecurityMail, *, seal: Seal
+) -> dict[str, int]:
     """Returns how many mails of this kind each address gets in a day, this one included."""
     subjects = {seal.blind(f"told {mail.kind} {email}"): email for email in emails}
     counted = await _count_mails(conn, subjects=sorted(subjects), now=mail.at, until=mail.at + _DAY)

@@ -24,7 +24,7 @@ _TRIES_MAX: Final = 5
 
 hold = sql.maybe("redeliver.hold", UUID)
 again = sql.maybe("redeliver.one", UUID)
-again_in_range = sql.one("redeliver.range", int)
+redeliver_in_range = sql.one("redeliver.range", int)
 
 
 async def redeliver(conn: Connection, owner: Owner, delivery_id: UUID, *, now: datetime) -> None:
@@ -53,7 +53,7 @@ async def redeliver_range(
         raise Refused(Code.VALIDATION_ERROR, fields={"to_sequence": f"a range has at most {RANGE_MAX} numbers"})
     await hold(conn, account_id=owner.account_id)
     every = partial(
-        again_in_range,
+        redeliver_in_range,
         conn,
         account_id=owner.account_id,
         test=owner.test,

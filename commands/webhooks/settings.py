@@ -7,7 +7,7 @@ import sql
 from commands.bank_orders.pix_locations import take_one
 from commands.charges.change import change_charges
 from commands.charges.create_pix import Creation, compose_pix, create_pix
-from commands.charges.issuer import issuer_of
+from commands.charges.issuer import find_issuer
 from commands.charges.pay import simulated_payment
 from commands.webhooks.address import AddressFault, fault_of
 from domain.errors import Code, Refused
@@ -62,7 +62,7 @@ async def send_trial(
     location = await take_one(conn, test=True, bank=bank)
     if location is None:
         raise Refused(Code.BANK_UNAVAILABLE)
-    issuer = await issuer_of(conn, Owner(account_id, Mode.SANDBOX), actor=actor)
+    issuer = await find_issuer(conn, Owner(account_id, Mode.SANDBOX), actor=actor)
     charge_id = new_id()
     creation = Creation(
         issuer=issuer,

@@ -96,7 +96,7 @@ def expires_at(terms: PaymentTerms | None, due: date) -> datetime:
     return day_ends(last_day(terms, due))
 
 
-def days_taken_late(terms: PaymentTerms | None, due: date) -> int:
+def days_accepted_late(terms: PaymentTerms | None, due: date) -> int:
     """Returns how long banks accept the boleto late, in days counted from the due date itself; 0 when they do not."""
     return 0 if terms is None or not terms.payable_days else (last_day(terms, due) - due).days
 

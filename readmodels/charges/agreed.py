@@ -52,7 +52,7 @@ class AmountDueToday(Struct, frozen=True, gc=False, kw_only=True):
     discount: str
 
 
-def told_terms(
+def charge_terms_fields(
     terms: PaymentTerms | None, *, amount_cents: int, due_date: str | None, status: str, now: datetime
 ) -> dict[str, Any]:
     """The fields of a charge's answer that describe its terms; empty when the charge has no terms."""
@@ -84,7 +84,7 @@ def told_terms(
     return fields
 
 
-def told_schedule_terms(terms: ScheduleTerms | None) -> dict[str, Any]:
+def schedule_terms_fields(terms: ScheduleTerms | None) -> dict[str, Any]:
     """The fields of a schedule's answer that describe the terms its charges are issued with; empty without terms."""
     if terms is None:
         return {}

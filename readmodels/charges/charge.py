@@ -17,7 +17,7 @@ from domain.mode import Owner
 from domain.money import reais
 from domain.pix.qr import png_data_uri
 from domain.sandbox_clock import on_clock
-from readmodels.charges.agreed import AmountDueToday, DiscountAgreed, FineAgreed, InterestAgreed, told_terms
+from readmodels.charges.agreed import AmountDueToday, DiscountAgreed, FineAgreed, InterestAgreed, charge_terms_fields
 from runtime.seal import PAYMENT_PAYER, Seal
 from sql import Connection
 
@@ -307,7 +307,9 @@ def present(doc: ChargeDoc, seal: Seal, *, app_url: str, now: datetime) -> Charg
         cancelled_at=doc.cancelled_at,
         refunded_amount=reais(doc.refunded_cents),
         failure=doc.failure,
-        **told_terms(doc.terms, amount_cents=doc.amount_cents, due_date=doc.due_date, status=doc.status, now=now),
+        **charge_terms_fields(
+            doc.terms, amount_cents=doc.amount_cents, due_date=doc.due_date, status=doc.status, now=now
+        ),
         # jsonb does not keep the order of keys; sorted, the creation's answer and later ones are alike to the byte.
         metadata=UNSET if doc.metadata is None else dict(sorted(doc.metadata.items())),
         test=doc.test,

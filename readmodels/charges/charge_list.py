@@ -17,7 +17,7 @@ from domain.mode import Owner
 from readmodels.charges.charge import ChargeDoc, read_doc
 from readmodels.filters import Digits, Fingerprint, OneOf
 from readmodels.page import BEGINNING, END, DocRow, ListFilters, SortOrder, TimePosition, time_page
-from readmodels.spans import span_ranges, totals_serve
+from readmodels.spans import span_ranges, totals_are_fresh
 from sql import Connection
 
 METHODS = ("pix", "boleto", "boleto_hibrido", "boleto_pix")
@@ -83,7 +83,7 @@ async def charge_page(
     conn: Connection, owner: Owner, filters: ChargeFilters, after: TimePosition | None, limit: int
 ) -> tuple[list[ChargeDoc], TimePosition | None]:
     """One page in the order (created_at, charge_id), and the position after which the next page begins."""
-    statement, parameters = _statement_for(filters), given_of(owner, filters)
+    statement, parameters = _statement_for(filters), charge_filter_parameters(owner, filters)
     if statement == "by_id":
         return [read_doc(row.doc) for row in await _find_by_id(conn, **parameters)], None
     rows, last = await time_page(
@@ -106,16 +106,16 @@ def walks_due_dates(filters: ChargeFilters) -> bool:
 
 async def due_days(conn: Connection, owner: Owner, filters: ChargeFilters) -> list[date]:
     """The due dates that charges have within the filters' bounds, in the filters' order; at most DUE_DAYS_MAX."""
-    days = await _find_due_days(conn, **given_of(owner, filters), limit=DUE_DAYS_MAX)
+    days = await _find_due_days(conn, **charge_filter_parameters(owner, filters), limit=DUE_DAYS_MAX)
     return days if filters.order is SortOrder.ASC else days[::-1]
 
 
 async def charge_sums(conn: Connection, owner: Owner, filters: ChargeFilters) -> dict[str, StatusCents]:
     """Count and amount per status, in the order of a charge's life; a status without charges is included with zeros."""
-    statement, parameters = _statement_for(filters), given_of(owner, filters)
+    statement, parameters = _statement_for(filters), charge_filter_parameters(owner, filters)
     if statement == "by_id":
         sums = [_StatusSum(row.status, 1, row.amount_cents) for row in await _find_by_id(conn, **parameters)]
-    elif statement == "by_key" or not await totals_serve(conn):
+    elif statement == "by_key" or not await totals_are_fresh(conn):
         sums = await (_summary_by_due if statement == "by_due" else _summary)(conn, **parameters)
     elif statement != "by_due":
         sums = await _sum_days(conn, filters, parameters)
@@ -163,7 +163,7 @@ async def _sum_spans(
     return await _summary_by_totals(conn, **parameters, dated=dated, first=first, after=after, ranges=ranges)
 
 
-def given_of(owner: Owner, filters: ChargeFilters) -> dict[str, object]:
+def charge_filter_parameters(owner: Owner, filters: ChargeFilters) -> dict[str, object]:
     """The parameters of all statements. asyncpg sends date.min and date.max as -infinity and infinity, and a charge
     without a due date counts as due at infinity. So date.max means "no filter" only; a filter's upper bound ends at the
     day before it."""

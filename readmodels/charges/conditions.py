@@ -59,7 +59,7 @@ def conditions(
     yield Condition(_LIMIT, last_day(terms, due))
 
 
-def told_conditions(terms: PaymentTerms | None, *, amount_cents: int, due: date) -> tuple[str, ...]:
+def portuguese_conditions(terms: PaymentTerms | None, *, amount_cents: int, due: date) -> tuple[str, ...]:
     """The conditions in Portuguese, for payers and merchants."""
     return tuple(
         _portuguese_sentence(each, each.text) for each in conditions(terms, amount_cents=amount_cents, due=due)

@@ -23,9 +23,9 @@ from readmodels.charges.charge_list import (
     ChargeFilters,
     StatusCents,
     StatusSummary,
+    charge_filter_parameters,
     charge_page,
     charge_sums,
-    given_of,
 )
 from readmodels.page import TimePosition
 from sql import Connection
@@ -72,7 +72,7 @@ async def current_sums(
     # One snapshot for all statements: a charge whose expiry is recorded in between would count under the wrong status.
     async with conn.transaction(isolation="repeatable_read", readonly=True):
         sums = await charge_sums(conn, owner, filters)
-        (lapsed,) = await overdue_sum(conn, **given_of(owner, filters), now=now)
+        (lapsed,) = await overdue_sum(conn, **charge_filter_parameters(owner, filters), now=now)
     wanted = filters.statuses or STATUSES
     for status, sign in ((_PENDING, -1), (_EXPIRED, 1)):
         if status in wanted:

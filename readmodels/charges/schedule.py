@@ -14,7 +14,7 @@ from domain.mode import Owner
 from domain.money import reais
 from domain.schedules.recurrence import issue_at
 from domain.schedules.terms import ScheduleTerms
-from readmodels.charges.agreed import FineAgreed, InterestAgreed, ScheduledDiscountAgreed, told_schedule_terms
+from readmodels.charges.agreed import FineAgreed, InterestAgreed, ScheduledDiscountAgreed, schedule_terms_fields
 from readmodels.charges.charge import ChargeProjection, Failure, present, read_doc
 from readmodels.filters import OneOf
 from readmodels.page import ListFilters, SequencePosition, TimePosition, Window, sequence_page, time_page
@@ -192,7 +192,7 @@ def _schedule_projection(row: _Row, account_id: UUID) -> ScheduleProjection:
         end_date=None if row.end_date is None else row.end_date.isoformat(),
         max_charges=row.max_charges,
         issue_days_before=row.issue_days_before,
-        **told_schedule_terms(None if row.terms is None else _read_terms(row.terms)),
+        **schedule_terms_fields(None if row.terms is None else _read_terms(row.terms)),
         external_id=row.external_id,
         description=row.description,
         send_email=row.send_email,

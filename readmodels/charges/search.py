@@ -31,7 +31,7 @@ _find_by_refund = sql.maybe("found_charge.by_refund", UUID)
 _find_by_link = sql.maybe("found_charge.by_link", UUID)
 
 
-class Typed(Struct, frozen=True):
+class SearchText(Struct, frozen=True):
     """The readings of a text besides a reference. At most one of the first three is set: each names a single charge.
     `id_` is the id of the charge, or of one of its payments or refunds.
 
@@ -45,17 +45,17 @@ class Typed(Struct, frozen=True):
     document: str | None = None
 
 
-def read_typed(text: str) -> Typed:
+def read_search_text(text: str) -> SearchText:
     """Read a typed text. A txid is read as the charge's id without its dashes."""
     bare = without_marks(text).upper()
     numbers, document = tuple(typed_numbers(bare)), bare if well_formed(bare, letters=True) else None
     lower = text.lower()
     if (id_ := parse_id(lower)) or (_TXID.fullmatch(lower) and (id_ := UUID(hex=lower))):
-        return Typed(id_, numbers=numbers, document=document)
+        return SearchText(id_, numbers=numbers, document=document)
     if _END_TO_END.fullmatch(text):
-        return Typed(end_to_end_id=text, numbers=numbers, document=document)
+        return SearchText(end_to_end_id=text, numbers=numbers, document=document)
     link = _LINK.search(text)
-    return Typed(public_id=link[1] if link else None, numbers=numbers, document=document)
+    return SearchText(public_id=link[1] if link else None, numbers=numbers, document=document)
 
 
 class Found(Struct, frozen=True):
@@ -69,7 +69,7 @@ class Found(Struct, frozen=True):
 async def search_charge(conn: Connection, owner: Owner, text: str, *, blind: Callable[[str], str]) -> Found | None:
     """The result of the first look-up that finds anything; look-ups of a single charge come before those of a list.
     `blind` makes the fingerprint by which a payer's document is found."""
-    typed = read_typed(text)
+    typed = read_search_text(text)
     if charge_id := await _find_single(conn, owner, typed):
         return Found(charge_id)
     for parameter, value, filters in _list_filters(text, typed, blind):
@@ -79,7 +79,7 @@ async def search_charge(conn: Connection, owner: Owner, text: str, *, blind: Cal
     return None
 
 
-async def _find_single(conn: Connection, owner: Owner, typed: Typed) -> UUID | None:
+async def _find_single(conn: Connection, owner: Owner, typed: SearchText) -> UUID | None:
     owner_parameters = {"account_id": owner.account_id, "test": owner.test}
     if typed.id_:
         return await _find_by_id(conn, id=typed.id_, **owner_parameters)
@@ -93,7 +93,9 @@ async def _find_single(conn: Connection, owner: Owner, typed: Typed) -> UUID | N
     return None
 
 
-def _list_filters(text: str, typed: Typed, blind: Callable[[str], str]) -> Iterator[tuple[str, str, ChargeFilters]]:
+def _list_filters(
+    text: str, typed: SearchText, blind: Callable[[str], str]
+) -> Iterator[tuple[str, str, ChargeFilters]]:
     yield "external_id", text, ChargeFilters(external_id=text)
     for number in typed.numbers:
         yield "nosso_numero", number, ChargeFilters(nosso_numero=number)

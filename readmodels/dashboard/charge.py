@@ -20,7 +20,7 @@ ACTOR = "painel:"
 """With an audit_id appended, the journal's actor for an action in the dashboard."""
 
 
-class Happening(Struct, frozen=True):
+class ChargeJournalRow(Struct, frozen=True):
     """A row of the journal. `actor` is a client_id, a part of this service, or ACTOR and an audit_id."""
 
     journal_id: int
@@ -69,14 +69,14 @@ class _ActorEmail(Struct, frozen=True):
 
 _find_payers = sql.many("dashboard.payers", _SealedPayer)
 _find_schedule_payers = sql.many("dashboard.schedule_payers", _SealedSchedulePayer)
-_find_journal_rows = sql.many("dashboard.life", Happening)
+_find_journal_rows = sql.many("dashboard.life", ChargeJournalRow)
 _find_actor_emails = sql.many("audit.who", _ActorEmail)
 _find_mails = sql.many("dashboard.mails", _MailRow)
 _find_payments = sql.many("dashboard.payments", bytes)
 read_payment_doc = msgspec.json.Decoder(PaymentDoc).decode
 
 
-async def payers_of(
+async def payers_of_charges(
     conn: Connection, charge_ids: Sequence[UUID], owner: Owner, *, seal: Seal
 ) -> dict[UUID, KnownPayer]:
     """The payers of the account's charges among these (one page of a list at most), by charge. Charges without a payer,
@@ -100,7 +100,7 @@ async def payers_of_schedules(
     return {schedule_id: read_payer(payer) for schedule_id, payer in payers_json.items() if payer is not None}
 
 
-async def life_of(conn: Connection, charge_id: UUID, owner: Owner) -> list[Happening]:
+async def journal_rows_of_charge(conn: Connection, charge_id: UUID, owner: Owner) -> list[ChargeJournalRow]:
     """The latest LIFE_MAX journal rows of the account's charge after its creation, oldest first."""
     return await _find_journal_rows(
         conn, charge_id=charge_id, account_id=owner.account_id, test=owner.test, limit=LIFE_MAX
@@ -115,7 +115,7 @@ async def payments_of(conn: Connection, charge_id: UUID, owner: Owner) -> list[P
     return [read_payment_doc(doc) for doc in docs]
 
 
-async def mails_of(conn: Connection, charge_id: UUID, account_id: UUID, *, seal: Seal) -> list[Written]:
+async def mails_of_charge(conn: Connection, charge_id: UUID, account_id: UUID, *, seal: Seal) -> list[Written]:
     """The e-mails about the charge, oldest first; at most LIFE_MAX."""
     rows = await _find_mails(conn, charge_id=charge_id, account_id=account_id, limit=LIFE_MAX)
     return [
@@ -131,7 +131,7 @@ async def mails_of(conn: Connection, charge_id: UUID, account_id: UUID, *, seal:
     ]
 
 
-async def people_of(conn: Connection, account_id: UUID, life: Sequence[Happening]) -> dict[str, str]:
+async def actor_emails(conn: Connection, account_id: UUID, life: Sequence[ChargeJournalRow]) -> dict[str, str]:
     """The e-mail of each actor who acted in the dashboard."""
     audit_ids = [UUID(each.actor.removeprefix(ACTOR)) for each in life if each.actor.startswith(ACTOR)]
     if not audit_ids:

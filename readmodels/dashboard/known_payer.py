@@ -88,7 +88,7 @@ async def payer_with_document(conn: Connection, document: str, owner: Owner, *, 
     )
 
 
-async def payers_named(conn: Connection, owner: Owner, text: str, *, seal: Seal) -> list[PayerChoice]:
+async def search_payers_by_name(conn: Connection, owner: Owner, text: str, *, seal: Seal) -> list[PayerChoice]:
     """The payers of the newest LOOKED_MAX charges whose name contains each word of `text`, whatever the accents, newest
     first; at most CHOICES_MAX. Without a word, every payer matches."""
     words = folded(text).split()
@@ -104,7 +104,7 @@ async def payers_named(conn: Connection, owner: Owner, text: str, *, seal: Seal)
     return choices[:CHOICES_MAX]
 
 
-async def payer_documented(conn: Connection, owner: Owner, document: str, *, seal: Seal) -> list[PayerChoice]:
+async def search_payers_by_document(conn: Connection, owner: Owner, document: str, *, seal: Seal) -> list[PayerChoice]:
     """The payer with this document, as in the newest of their charges that names them; empty if there is none."""
     rows = await _find_charges_of_payer(
         conn, account_id=owner.account_id, test=owner.test, document_hash=seal.blind(document), limit=CHARGES_MAX

@@ -60,16 +60,16 @@ class Made(Struct, frozen=True):
     fingerprint: bytes
 
 
-class MadeOf(Struct, frozen=True):
+class CreatedByKey(Struct, frozen=True):
     """The resource that was created with one of several Idempotency-Keys."""
 
     key: str
     resource_id: UUID
 
 
-made_with = sql.maybe("idempotency.made", Made)
+find_created_by_key = sql.maybe("idempotency.made", Made)
 """Takes `account_id, test, key`."""
-made_of = sql.many("idempotency.made_of", MadeOf)
+find_created_by_keys = sql.many("idempotency.made_of", CreatedByKey)
 """Takes `account_id, test, keys`."""
 _find_days = sql.many("dashboard.days", Day)
 
@@ -107,6 +107,6 @@ async def standing(conn: Connection, owner: Owner, *, now: datetime) -> Dashboar
     )
 
 
-def received_in(days: Sequence[Day], last: int) -> int:
+def received_cents_of_last(days: Sequence[Day], last: int) -> int:
     """The cents received in the last `last` days."""
     return sum(day.received_cents for day in days[-last:])

@@ -31,7 +31,7 @@ class OwnFactor(Struct, frozen=True):
 
 _find_of_account = sql.many("people.of_account", PersonRow)
 _find_staff = sql.many("people.staff", PersonRow)
-own_factor = sql.one("people.own", OwnFactor)
+find_own_factor = sql.one("people.own", OwnFactor)
 """Takes `email`."""
 
 

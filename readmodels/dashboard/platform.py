@@ -117,11 +117,11 @@ async def merchant_page(
     """One page of the merchants (with one KYC state), and the position after which the next page begins; a search
     returns all it finds on one page."""
     if filters.text is not None:
-        return await merchants_like(conn, filters.text), None
+        return await search_merchants(conn, filters.text), None
     return await time_page(_page_of_merchants, conn, filters.order, after, limit, kyc=filters.kyc)
 
 
-async def merchants_like(conn: Connection, text: str) -> list[MerchantRow]:
+async def search_merchants(conn: Connection, text: str) -> list[MerchantRow]:
     """The merchants that the text names, at most FOUND_MAX."""
     if (account_id := parse_id(text)) is not None:
         return await _find_of_id(conn, account_id=account_id)

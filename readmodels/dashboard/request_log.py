@@ -16,7 +16,7 @@ from sql import Connection
 KEPT: Final = timedelta(days=30)
 """How long a request is shown; afterwards a worker drops the partition of its day."""
 ID_MAX: Final = 64
-LOOK = 5_000
+SCANNED_MAX = 5_000
 """Requests that one page scans before the search continues on the next page."""
 
 
@@ -117,7 +117,7 @@ async def request_page(
         client_id=filters.client_id,
         low=100,
         high=399 if filters.status is StatusClass.FINE else 599,
-        look=LOOK,
+        look=SCANNED_MAX,
         limit=limit + 2,  # the page, one more match, and the last request scanned
     )
     matches = [each for each in scanned if each.fits]

@@ -11,9 +11,9 @@ from msgspec import Struct
 import sql
 from domain.mode import Owner
 from readmodels.charges.charge import ChargeDoc, PaymentDoc, charges_by_id
-from readmodels.charges.search import read_typed
+from readmodels.charges.search import read_search_text
 from readmodels.dashboard.charge import PAYMENTS_MAX, read_payment_doc
-from readmodels.dashboard.platform import MerchantRow, merchants_like
+from readmodels.dashboard.platform import MerchantRow, search_merchants
 from sql import Connection
 
 FOUND_MAX: Final = 20
@@ -80,7 +80,7 @@ async def search_everywhere(conn: Connection, text: str, *, blind: Callable[[str
     """The results of the first look-up that finds anything, of those that suit the text; at most FOUND_MAX charges,
     newest first. `blind` makes the fingerprint by which payers' documents are found."""
     by, hits = await _find_hits(conn, text, blind)
-    merchants = tuple(await merchants_like(conn, text))[:FOUND_MAX]
+    merchants = tuple(await search_merchants(conn, text))[:FOUND_MAX]
     if hits:
         return Results(by, await _found_charges(conn, hits[:FOUND_MAX]), None, merchants)
     if _REQUEST.fullmatch(text) and (request := await _find_request(conn, request_id=text)):
@@ -89,7 +89,7 @@ async def search_everywhere(conn: Connection, text: str, *, blind: Callable[[str
 
 
 async def _find_hits(conn: Connection, text: str, blind: Callable[[str], str]) -> tuple[str, list[_ChargeHit]]:
-    typed = read_typed(text)
+    typed = read_search_text(text)
     if typed.id_:
         if hits := await _find_by_id(conn, id=typed.id_):
             return "charge", hits

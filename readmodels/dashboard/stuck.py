@@ -35,7 +35,7 @@ class StuckOrder(Struct, frozen=True):
     detail: str | None
 
 
-class GivenUp(Struct, frozen=True):
+class FailedOrder(Struct, frozen=True):
     """An order that ended without success; `state`: refused by the bank, or abandoned."""
 
     order_id: UUID
@@ -72,7 +72,7 @@ class FailingLane(Struct, frozen=True):
 
 
 _find_stuck_orders = sql.many("stuck.orders", StuckOrder)
-_find_given_up = sql.many("stuck.given_up", GivenUp)
+_find_given_up = sql.many("stuck.given_up", FailedOrder)
 _find_stuck_deliveries = sql.many("stuck.deliveries", StuckDelivery)
 _find_failing_lanes = sql.many("stuck.lanes", FailingLane)
 
@@ -81,7 +81,7 @@ async def stuck_orders(conn: Connection, *, now: datetime) -> list[StuckOrder]:
     return await _find_stuck_orders(conn, before=now - AFTER, look=_SCANNED_MAX, limit=SHOWN_MAX)
 
 
-async def orders_given_up(conn: Connection) -> list[GivenUp]:
+async def failed_orders(conn: Connection) -> list[FailedOrder]:
     """The newest orders that were refused or abandoned, among the latest that ended."""
     return await _find_given_up(conn, look=_SCANNED_MAX, limit=SHOWN_MAX)
 

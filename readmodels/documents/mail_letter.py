@@ -18,7 +18,7 @@ from domain.instants import SAO_PAULO, iso, parse_day
 from domain.payer import holds_link
 from domain.schedules.reminders import due_day
 from readmodels.charges.charge import ChargeDoc
-from readmodels.charges.conditions import told_conditions
+from readmodels.charges.conditions import portuguese_conditions
 
 _DESCRIPTION_MAX: Final = 200
 _TEST_MARK: Final = "[TESTE/SANDBOX]"
@@ -123,7 +123,7 @@ def _due_facts(
     elif effective_due != due:
         yield "Pagável até", f"{day(effective_due)}, porque no vencimento os bancos não abrem"
     if doc.terms is not None:
-        yield "Condições", " ".join(told_conditions(doc.terms, amount_cents=doc.amount_cents, due=due))
+        yield "Condições", " ".join(portuguese_conditions(doc.terms, amount_cents=doc.amount_cents, due=due))
 
 
 def _payable_codes(doc: ChargeDoc, now: datetime) -> tuple[PixCode, ...]:

@@ -62,7 +62,7 @@ def link_letter(
     )
 
 
-def elsewhere_letter(*, account: str, app_url: str) -> Letter:
+def other_account_letter(*, account: str, app_url: str) -> Letter:
     """The letter to an invited person whose e-mail already signs in to another account. The inviting person is not
     told."""
     return Letter(
@@ -176,7 +176,7 @@ _CLOSING_OF_STAFF: Final = (
     "Se não reconhece isto, fale já com quem administra a plataforma, e encerre as suas sessões em “Seu acesso”."
 )
 _LAST: Final = "É o último aviso deste tipo por hoje: foram muitos. O que acontecer depois fica na auditoria."
-TOLD_KINDS: Final = frozenset(_NOTICE_TEXTS)
+NOTICE_KINDS: Final = frozenset(_NOTICE_TEXTS)
 
 
 def security_letter(

@@ -100,7 +100,9 @@ async def anomalies_everywhere(
     return await time_page(_page_everywhere, conn, filters.order, after, limit)
 
 
-async def find_anomalous(conn: Connection, owner: Owner, payment_id: UUID, *, seal: Seal) -> AnomalousPayment | None:
+async def find_anomalous_payment(
+    conn: Connection, owner: Owner, payment_id: UUID, *, seal: Seal
+) -> AnomalousPayment | None:
     """The payment with its anomaly, open, resolved or refunded; None for a payment without an anomaly."""
     row = await _find_payment(conn, account_id=owner.account_id, test=owner.test, payment_id=payment_id)
     if row is None:

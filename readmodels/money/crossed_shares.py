@@ -13,7 +13,7 @@ from msgspec import Struct
 import sql
 from readmodels.verify_scope import Difference
 
-WHAT: Final = "partner shares that another cell has sent and that are not here once, to the cent"
+CROSSED_SHARES_DIFFERENCE: Final = "partner shares that another cell has sent and that are not here once, to the cent"
 
 
 class SentTo(Struct, frozen=True):
@@ -37,7 +37,7 @@ find_sent = sql.many("partner_share.crossed_sent", SentTo)
 find_received = sql.many("partner_share.crossed_received", ReceivedFrom)
 
 
-def compare_crossed(
+def compare_crossed_shares(
     sent: Mapping[int, list[SentTo]], received: Mapping[int, list[ReceivedFrom]], sent_after: Mapping[int, list[SentTo]]
 ) -> dict[int, Difference]:
     """The differences, by receiving cell. The mappings, by the cell that was read, come in the order of reading. A cell
@@ -56,4 +56,4 @@ def compare_crossed(
         if not (arrived[0] <= total.shares <= all_sent[0] and arrived[1] <= total.cents <= all_sent[1]):
             shares = max(arrived[0] - total.shares, total.shares - all_sent[0], 1)
             differing[receiver] = differing.get(receiver, 0) + shares
-    return {cell: Difference("books", WHAT, rows) for cell, rows in differing.items()}
+    return {cell: Difference("books", CROSSED_SHARES_DIFFERENCE, rows) for cell, rows in differing.items()}

@@ -11,8 +11,8 @@ from domain.instants import SAO_PAULO, iso
 from domain.mode import Mode, Owner
 from domain.money import reais
 from readmodels.filters import OneOf
-from readmodels.page import BEGINNING, END, Bounds, ListFilters, SequencePosition, sequence_page, window_of
-from readmodels.spans import span_ranges, totals_serve
+from readmodels.page import BEGINNING, END, Bounds, ListFilters, SequencePosition, sequence_page, sequence_window
+from readmodels.spans import span_ranges, totals_are_fresh
 from sql import Connection
 
 ENTRY_TYPES = (
@@ -99,7 +99,7 @@ async def ledger_page(
     conn: Connection, owner: Owner, filters: LedgerFilters, after: SequencePosition | None, limit: int
 ) -> tuple[list[LedgerItem], SequencePosition | None]:
     """One page in the order of the lines' sequence, and the position after which the next page begins."""
-    window = await window_of(find_bounds, conn, owner, filters.created_from, filters.created_to)
+    window = await sequence_window(find_bounds, conn, owner, filters.created_from, filters.created_to)
     rows, last = await sequence_page(
         _page,
         conn,
@@ -119,10 +119,10 @@ async def ledger_sums(conn: Connection, owner: Owner, filters: LedgerFilters) ->
     whole São Paulo days."""
     assert not owner.test, "only production's totals are kept"
     begin, end = filters.created_from, filters.created_to
-    if await totals_serve(conn):
+    if await totals_are_fresh(conn):
         first = date.min if begin is None else begin.astimezone(SAO_PAULO).date()
         after = date.max if end is None else end.astimezone(SAO_PAULO).date()
-        rows = await kept_sums(conn, owner.account_id, first, after)
+        rows = await sums_from_totals(conn, owner.account_id, first, after)
     else:
         rows = await _sums_from_lines(
             conn, account_id=owner.account_id, created_from=begin or BEGINNING, created_to=end or END
@@ -131,7 +131,7 @@ async def ledger_sums(conn: Connection, owner: Owner, filters: LedgerFilters) ->
     return sorted(selected, key=lambda row: ENTRY_TYPES.index(row.type))
 
 
-async def kept_sums(conn: Connection, account_id: UUID, first: date, after: date) -> list[EntrySum]:
+async def sums_from_totals(conn: Connection, account_id: UUID, first: date, after: date) -> list[EntrySum]:
     """Sums of production's lines from `first` on and before `after`, by type: from the stored totals and the journal
     rows not yet in them, however many these are."""
     return await _sums_from_totals(

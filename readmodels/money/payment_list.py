@@ -13,7 +13,7 @@ from domain.mode import Owner
 from readmodels.charges.charge import Payer, PaymentDoc, present_payment
 from readmodels.filters import OneOf
 from readmodels.page import BEGINNING, END, DocRow, ListFilters, TimePosition, time_page
-from readmodels.spans import totals_serve
+from readmodels.spans import totals_are_fresh
 from runtime.seal import Seal
 from sql import Connection
 
@@ -98,7 +98,7 @@ async def payment_sum(conn: Connection, owner: Owner, filters: PaymentFilters) -
     """The sum of the payments that the filters select. Totals are stored by the day of the credit, not of the payment.
     So with a range of paid_at, or any filter but `method`, the sum adds up single payments."""
     narrowing = (filters.paid_from, filters.paid_to, filters.charge_id, filters.external_id, filters.anomaly)
-    if not owner.test and all(each is None for each in narrowing) and await totals_serve(conn):
+    if not owner.test and all(each is None for each in narrowing) and await totals_are_fresh(conn):
         methods = METHODS if filters.method is None else (filters.method,)
         return await _sum_from_totals(conn, account_id=owner.account_id, methods=methods)
     (total,) = await _sum(conn, **_filter_parameters(owner, filters))

@@ -84,7 +84,7 @@ class WithdrawalDestination(Struct, frozen=True, gc=False):
 
 
 find_destination = sql.one("read_withdrawal.destination", WithdrawalDestination)
-kept_daily = sql.maybe("read_withdrawal.daily", int)
+find_daily_withdrawal_floor = sql.maybe("read_withdrawal.daily", int)
 """The cents that a daily automatic withdrawal leaves in the balance; None without one. Takes `account_id`."""
 find_withdrawal = sql.maybe("read_withdrawal.find", bytes)
 _page = sql.list_of("read_withdrawal.page", DocRow)

@@ -14,7 +14,7 @@ from msgspec.structs import replace
 
 import sql
 from domain.instants import day_begins
-from readmodels.money.ledger import kept_sums
+from readmodels.money.ledger import sums_from_totals
 from readmodels.reports.remade import half_up
 from readmodels.reports.report import (
     By,
@@ -126,7 +126,7 @@ async def _opening_balances(conn: Connection, account_id: UUID | None, days: Seq
 async def _cents_by_type(conn: Connection, query: ReportQuery) -> dict[str, int]:
     """Signed cents by type of ledger line, over the days asked for."""
     assert query.account_id is not None, "checked by ask()"
-    sums = await kept_sums(conn, query.account_id, query.first, query.last + timedelta(days=1))
+    sums = await sums_from_totals(conn, query.account_id, query.first, query.last + timedelta(days=1))
     return {each.type: each.cents for each in sums}
 
 
@@ -138,7 +138,7 @@ async def plotted(report: Report, lend: Lend, query: ReportQuery) -> list[Point]
         async with lend() as conn:
             ends = await _opening_balances(conn, query.account_id, [each + timedelta(days=1) for each in days])
         return [Point(on, end.balance_cents) for on, end in zip(days, ends, strict=True)]
-    bars = by_bar(report, query)
+    bars = bar_query(report, query)
     if not report.grouped:
         return named(report, [row async for row in report.rows(lend, bars)])
     groups: dict[date, list[Row]] = {each.replace(day=1) if bars.by is By.MONTH else each: [] for each in days}
@@ -148,7 +148,7 @@ async def plotted(report: Report, lend: Lend, query: ReportQuery) -> list[Point]
     return [Point(on, total_of(report.columns, rows)[value_index] or 0) for on, rows in groups.items()]
 
 
-def by_bar(report: Report, query: ReportQuery) -> ReportQuery:
+def bar_query(report: Report, query: ReportQuery) -> ReportQuery:
     """The query for the rows that a plot is made of."""
     if not report.grouped:
         return query

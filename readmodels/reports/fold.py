@@ -1,7 +1,7 @@
 """Keep the daily totals that reports are read from: fold each new row of the journal into them once.
 
 Journal rows get their numbers before their commit, so a row with a smaller number may become visible after one with a
-larger. `settled_up_to` returns a number below which no further row can appear (docs/decisions/0012).
+larger. `wait_for_horizon` returns a number below which no further row can appear (docs/decisions/0012).
 """
 
 import asyncio
@@ -65,7 +65,7 @@ async def fold(conn: Connection, journal_ids: Sequence[int], folds: Sequence[Fol
             await _ADD_TO_TOTALS[each](conn, journal_ids=journal_ids)
 
 
-async def settled_up_to(conn: Connection) -> Horizon | None:
+async def wait_for_horizon(conn: Connection) -> Horizon | None:
     """Waits until no further row can appear below the horizon of now, and returns that horizon. Call outside a
     transaction.
 

@@ -17,7 +17,7 @@ from domain.mode import Owner
 from readmodels.reports.remade import half_up
 from readmodels.reports.report import By
 from readmodels.reports.totals import AGES, AgeSum, age_bounds
-from readmodels.spans import span_ranges, totals_serve
+from readmodels.spans import span_ranges, totals_are_fresh
 from sql import Connection
 
 MONTHS_MAX: Final = 120
@@ -104,7 +104,7 @@ async def first_day(conn: Connection, owner: Owner) -> date:
 async def outcomes(conn: Connection, owner: Owner, first: date, last: date, by: By) -> list[CohortOutcome]:
     """The outcomes by day or month, newest first; days and months without a charge are left out."""
     parameters = {"account_id": owner.account_id, "test": owner.test, "by": by.value}
-    if await totals_serve(conn):
+    if await totals_are_fresh(conn):
         return await _outcomes_from_totals(conn, **parameters, first=first, last=last)
     return await _outcomes_from_charges(conn, **parameters, created_from=day_begins(first), created_to=day_ends(last))
 
@@ -113,7 +113,7 @@ async def ages(conn: Connection, owner: Owner, today: date) -> list[Age]:
     """Open boletos by the days until they are due, and expired boletos by the days since."""
     bounds = age_bounds(today)
     parameters = {"account_id": owner.account_id, "test": owner.test}
-    if await totals_serve(conn):
+    if await totals_are_fresh(conn):
         rows = await _aging_from_totals(conn, **parameters, **bounds, ranges=_age_ranges(**bounds))
     else:
         rows = await _aging_from_charges(conn, **parameters, **bounds)

@@ -31,12 +31,12 @@ async def read_cell(report: Report, cell: str, lend: Lend, query: ReportQuery) -
     return CellRows(cell, rows, parts)
 
 
-def columns_over(report: Report) -> tuple[Column, ...]:
+def columns_of_cells(report: Report) -> tuple[Column, ...]:
     return report.columns if report.key else (CELL, *report.columns)
 
 
-def rows_over(report: Report, answers: Sequence[CellRows]) -> list[Row]:
-    """The merged rows, with the columns of `columns_over`, in the order in which a single cell returns them."""
+def merge_rows_of_cells(report: Report, answers: Sequence[CellRows]) -> list[Row]:
+    """The merged rows, with the columns of `columns_of_cells`, in the order in which a single cell returns them."""
     if not report.key:
         return [(answer.cell, *row) for answer in answers for row in answer.rows]
     key_indexes = _column_indexes(report, report.key)

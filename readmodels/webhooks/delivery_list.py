@@ -17,7 +17,7 @@ import sql
 from domain.instants import iso
 from domain.mode import Owner
 from readmodels.filters import OneOf
-from readmodels.page import ListFilters, SequencePosition, sequence_page, window_of
+from readmodels.page import ListFilters, SequencePosition, sequence_page, sequence_window
 from readmodels.webhooks.event_list import KINDS, find_bounds
 from sql import Connection
 
@@ -116,7 +116,7 @@ async def delivery_page(
     conn: Connection, owner: Owner, filters: DeliveryFilters, after: SequencePosition | None, limit: int
 ) -> tuple[list[Delivery], SequencePosition | None]:
     """One page in the order of the events' sequence, and the position after which the next page begins."""
-    window = await window_of(find_bounds, conn, owner, filters.created_from, filters.created_to)
+    window = await sequence_window(find_bounds, conn, owner, filters.created_from, filters.created_to)
     parameters = {
         "account_id": owner.account_id,
         "test": owner.test,

@@ -10,7 +10,7 @@ import sql
 from domain.events import EventKind, feed_item
 from domain.mode import Owner
 from readmodels.filters import OneOf
-from readmodels.page import Bounds, ListFilters, SequencePosition, Window, sequence_page, window_of
+from readmodels.page import Bounds, ListFilters, SequencePosition, Window, sequence_page, sequence_window
 from sql import Connection
 
 KINDS = tuple(each.value for each in EventKind)
@@ -42,7 +42,7 @@ async def event_page(
 ) -> tuple[list[bytes], SequencePosition | None]:
     """One page of feed items (JSON bytes) in the order of their sequence, and the position after which the next page
     begins."""
-    window = await window_of(find_bounds, conn, owner, filters.created_from, filters.created_to)
+    window = await sequence_window(find_bounds, conn, owner, filters.created_from, filters.created_to)
     if filters.after_sequence is not None:
         window = Window(max(window.above, filters.after_sequence), window.below)
     has_key = filters.charge_id or filters.external_id is not None

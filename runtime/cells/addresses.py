@@ -13,7 +13,7 @@ def is_schema(name: str) -> bool:
     return _SCHEMA.fullmatch(name) is not None and not name.startswith("pg_")
 
 
-def in_schema(url: str, schema: str) -> str:
+def with_search_path(url: str, schema: str) -> str:
     """The URL, with this schema as the one in which sessions find everything."""
     parts = urlsplit(url)
     rest = [(name, value) for name, value in parse_qsl(parts.query) if name != "search_path"]

@@ -6,7 +6,7 @@ from domain.client_address import client_address, client_group
 from runtime.settings import Settings
 
 
-def client_of(scope: Any, settings: Settings) -> str:
+def client_key(scope: Any, settings: Settings) -> str:
     """The key under which the client of an ASGI request is counted."""
     peer = scope["client"][0] if scope.get("client") else ""
     if settings.trusted_proxies:

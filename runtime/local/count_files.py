@@ -17,7 +17,7 @@ _FILE_BYTES: Final = 1 << 20
 _KINDS: Final = ("counter", "histogram", "gauge_livesum", "gauge_livemostrecent")
 
 
-def take_room() -> None:
+def reserve_count_files() -> None:
     """Reserve the files of this process. To be called before prometheus_client is imported. Where there is no room, the
     process counts for itself alone, and logs that."""
     if (folder := os.environ.get(FOLDER)) is None:

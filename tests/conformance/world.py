@@ -23,7 +23,7 @@ from api.route import Route
 from banks.simulated.bank import PRODUCTION, SimulatedBank
 from commands.bank_orders.pix_locations import note_silence
 from commands.charges.change import ChargeChange, ChargeCommand, change_charges
-from commands.charges.pay import Confirmation, OfBoleto, confirm_payments
+from commands.charges.pay import BoletoPaymentFacts, Confirmation, confirm_payments
 from commands.journal import Entry
 from commands.merchants.merchants import MerchantCreated, create_merchant
 from commands.merchants.pix_suspension import resume_pix, suspend_pix
@@ -169,7 +169,7 @@ class World:
         number = await self.pool.fetchval(
             "SELECT doc->>'nosso_numero' FROM charge_view WHERE charge_id = $1", UUID(charge_id)
         )
-        of = OfBoleto(
+        of = BoletoPaymentFacts(
             source=secrets.token_hex(10), method="boleto", nosso_numero=number, integrador_code=None, txid=None
         )
         await self._arrives(charge_id, 15_000, days_ago=0, end_to_end_id=None, boleto=of)

@@ -16,7 +16,7 @@ from banks.boletos import BoletoState
 from banks.protocol import Done, Unknown
 from banks.simulated.boletos import BoletoRules
 from domain.boleto.business_days import effective_due_date
-from domain.boleto.terms import Discount, Fine, Interest, PaymentTerms, days_taken_late, last_day
+from domain.boleto.terms import Discount, Fine, Interest, PaymentTerms, days_accepted_late, last_day
 from runtime.postgres import Pool
 from tests.support.banking import adapter_at
 from tests.support.boleto_bank import RunningBoletoBank, canned_bank, new_boleto, running_boleto_bank, today
@@ -70,7 +70,7 @@ def test_the_banks_limit_ends_on_our_last_day_and_the_fine_begins_before_it(days
     due = SATURDAY + timedelta(days=days)
     for payable in (2, 3, 10, 30):
         terms = PaymentTerms(fine=Fine(percent_bps=1), payable_days=payable)
-        limit = due + timedelta(days=days_taken_late(terms, due))
+        limit = due + timedelta(days=days_accepted_late(terms, due))
         assert limit == last_day(terms, due)
         assert due < effective_due_date(due) + timedelta(days=1) < limit
 

@@ -19,7 +19,7 @@ PIX = "/v1/charges/pix"
 async def ways(servers: Any) -> AsyncIterator[tuple[Api, Api]]:
     """The API as it is, and with everything left to the framework, over the same database."""
     async with open_api(servers.database_url, servers.redis_url) as hot:
-        with patch("api.app.in_front", lambda asgi, *_: asgi):
+        with patch("api.app.answer_hot_routes_first", lambda asgi, *_: asgi):
             opened = open_api(servers.database_url, servers.redis_url)
             plain = await opened.__aenter__()
         plain.first = hot.first

@@ -17,10 +17,10 @@ import pytest
 from commands.charges.change import ChargeChange, ChargeCommand, change_charges
 from commands.charges.expire import Sweeper
 from commands.charges.fail import fail_charge
-from commands.charges.pay import Confirmation, OfBoleto, confirm_payments
+from commands.charges.pay import BoletoPaymentFacts, Confirmation, confirm_payments
 from commands.journal import Entry
 from commands.merchants.merchants import create_merchant
-from commands.merchants.refund_exemption import bind_refunds, free_refunds
+from commands.merchants.refund_exemption import end_refund_exemption, exempt_refunds
 from commands.money.refund_end import Ending, end_refunds
 from commands.people.audit import Origin
 from domain.charge import Charge
@@ -62,7 +62,13 @@ class Environment:
         return found
 
     async def arrives(
-        self, charge_id: str, cents: int, *, days_ago: float = 0, pix: bool = True, boleto: OfBoleto | None = None
+        self,
+        charge_id: str,
+        cents: int,
+        *,
+        days_ago: float = 0,
+        pix: bool = True,
+        boleto: BoletoPaymentFacts | None = None,
     ) -> None:
         """The bank confirms money for a charge."""
         now = datetime.now(UTC)
@@ -97,7 +103,9 @@ class Environment:
             charge_id = await boleto_issued_before(
                 system, cast(Any, books), client, test=test, due_on=today() + timedelta(days=5), amount_cents=cents
             )
-        of = OfBoleto(source=secrets.token_hex(10), method=rail, nosso_numero="0" * 20, integrador_code=None, txid=None)
+        of = BoletoPaymentFacts(
+            source=secrets.token_hex(10), method=rail, nosso_numero="0" * 20, integrador_code=None, txid=None
+        )
         await self.arrives(charge_id, cents, pix=pix, boleto=of, days_ago=days_ago)
         return charge_id
 
@@ -521,13 +529,13 @@ async def test_staff_free_an_account_with_a_reason_and_both_logs_have_it(env: En
     async with transaction(env.pool) as conn:
         for wrong in ("", " ", "x" * 501):
             with pytest.raises(Refused, match="VALIDATION_ERROR"):
-                await free_refunds(conn, account_id, wrong, origin, now=env.now())
+                await exempt_refunds(conn, account_id, wrong, origin, now=env.now())
     assert (await env.ask(charge_id, other)).status == 400
     async with transaction(env.pool) as conn:
-        await free_refunds(conn, account_id, "paga por clientes", origin, now=env.now())
+        await exempt_refunds(conn, account_id, "paga por clientes", origin, now=env.now())
     assert (await env.ask(charge_id, other)).status == 201
     async with transaction(env.pool) as conn:
-        await bind_refunds(conn, account_id, origin, now=env.now())
+        await end_refund_exemption(conn, account_id, origin, now=env.now())
     assert (await env.ask(charge_id, other)).status == 400
     log = await env.pool.fetch(
         "SELECT email, action, facts::text FROM audit WHERE account_id = $1 ORDER BY at", account_id

@@ -17,7 +17,7 @@ import pytest_asyncio
 from banks.simulated.bank import PRODUCTION, SimulatedBank
 from banks.simulated.returns import ReturnRules
 from commands.merchants.merchants import MerchantCreated, create_merchant
-from commands.people.tell import Told
+from commands.people.tell import SecurityMail
 from commands.webhooks.endpoint import choose_kinds, set_endpoint
 from domain.brazilian import brl, moment
 from domain.events import EventKind
@@ -574,7 +574,7 @@ async def test_owners_are_mailed_of_a_programs_withdrawals_at_once_and_then_once
         )
         letters = sorted(set(notes))
         assert len(notes) == len(letters) * owners
-        found = [msgspec.json.decode(each, type=Told) for each in letters]
+        found = [msgspec.json.decode(each, type=SecurityMail) for each in letters]
         return [(each.kind, each.facts) for each in found]
 
     by = f"credencial {env.record.production.client_id}"

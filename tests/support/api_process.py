@@ -15,7 +15,7 @@ from typing import Any
 import httpx
 
 from banks.protocol import Location
-from cli.run.serve import answers
+from cli.run.serve import is_ready
 from commands.bank_orders.pix_locations import add_to_pool
 from commands.merchants.merchants import MerchantCreated, create_merchant
 from domain.mode import Mode
@@ -77,7 +77,7 @@ def api_process(servers: Any, folder: Path, **env: str) -> Iterator[ApiProcess]:
         try:
             made = ApiProcess(port, process, log)
             deadline = time.monotonic() + _START_S_MAX
-            while not answers("127.0.0.1", port):
+            while not is_ready("127.0.0.1", port):
                 assert process.poll() is None, made.said()
                 assert time.monotonic() < deadline, made.said()
                 time.sleep(0.05)

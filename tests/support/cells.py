@@ -20,7 +20,7 @@ from commands.bank_orders.pix_locations import add_to_pool
 from commands.cells.add import CellAdded, HomeAddresses, add_cell, addresses_at
 from commands.merchants.merchants import MerchantCreated, create_merchant
 from domain.mode import Mode
-from runtime.cells.addresses import in_schema
+from runtime.cells.addresses import with_search_path
 from runtime.cells.number import HOME, in_cell
 from runtime.local.embedded import EmbeddedPostgres
 from runtime.postgres import Pool, connect, open_pool
@@ -97,7 +97,7 @@ class Cells:
             added = await add_cell(conn, self.home, name, dsn, schema, seal=self.seal, now=datetime.now(UTC))
         finally:
             await conn.close()
-        self.owner_urls[added.number] = in_schema(dsn, schema)
+        self.owner_urls[added.number] = with_search_path(dsn, schema)
         self.urls[added.number] = addresses_at(self.home, self.owner_urls[added.number]).database_url
         return added
 

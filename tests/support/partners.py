@@ -21,7 +21,7 @@ from domain.merchants.fees import NO_FEES
 from domain.mode import Mode, Owner
 from domain.refund import FailureCode
 from readmodels.charges.charge import ChargeDoc
-from readmodels.reports.fold import fold_up_to, settled_up_to
+from readmodels.reports.fold import fold_up_to, wait_for_horizon
 from readmodels.reports.integrators import Integrator
 from runtime.ids import new_id, new_token
 from runtime.postgres import Pool, session, transaction
@@ -155,7 +155,7 @@ async def fold_all(pool: Pool) -> None:
     """Bring the daily totals up to now, as a worker does."""
     for _ in range(ROUNDS_MAX):
         async with session(pool) as conn:
-            horizon = await settled_up_to(conn)
+            horizon = await wait_for_horizon(conn)
         assert horizon is not None, "somebody is writing the journal all the time"
         async with transaction(pool) as conn:
             folded = await fold_up_to(conn, horizon)
@@ -176,7 +176,7 @@ async def ledger_of(pool: Pool, account_id: UUID, *, test: bool = False) -> list
 async def fold_all_that_is_settled(pool: Pool) -> None:
     """One round, which leaves alone what others are writing."""
     async with session(pool) as conn:
-        horizon = await settled_up_to(conn)
+        horizon = await wait_for_horizon(conn)
     if horizon is not None:
         async with transaction(pool) as conn:
             await fold_up_to(conn, horizon)

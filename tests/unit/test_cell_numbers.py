@@ -5,10 +5,10 @@ import secrets
 
 import pytest
 
-from cli.run.cell_requests import cell_named
+from cli.run.cell_requests import cell_of_request
 from commands.merchants.merchants import client_id_of
 from readmodels.documents.logo import LogoOnPage
-from runtime.cells.addresses import as_role_of, in_schema, redis_of, schema_of, shown
+from runtime.cells.addresses import as_role_of, redis_of, schema_of, shown, with_search_path
 from runtime.cells.directory import NumberBlock, owner_of_number
 from runtime.cells.number import CELLS_MAX, cell_of, cell_of_hex, cell_of_token, current_cell, in_cell, marked
 from runtime.ids import new_id, ordered_token, page_token
@@ -67,15 +67,15 @@ def test_a_request_is_led_by_what_it_carries(number: int) -> None:
         cookie = marked(secrets.token_bytes(32)).hex().encode()
         logo = LogoOnPage(secrets.token_bytes(16), 400, 100)
         logos = (logo.path, logo.preview_path)
-    assert [cell_named(scope(path)) for path in logos] == [number, number]
-    assert cell_named(scope("/v1/charges", (b"authorization", b"Bearer " + token.encode()))) == number
-    assert cell_named(scope(f"/pagar/{token}")) == number
-    assert cell_named(scope(f"/pagar/{token}/boleto.pdf")) == number
-    assert cell_named(scope(f"/pix/v2/cobv/{location}")) == number
-    assert cell_named(scope(f"/painel/recuperar/{token}")) == number
-    assert cell_named(scope("/painel/cobrancas", (b"cookie", b"other=1; painel=" + cookie))) == number
-    assert cell_named(scope("/painel", (b"cookie", b"__Host-painel=" + cookie))) == number
-    assert cell_named(scope("/plataforma", (b"cookie", b"plataforma=" + cookie))) == number
+    assert [cell_of_request(scope(path)) for path in logos] == [number, number]
+    assert cell_of_request(scope("/v1/charges", (b"authorization", b"Bearer " + token.encode()))) == number
+    assert cell_of_request(scope(f"/pagar/{token}")) == number
+    assert cell_of_request(scope(f"/pagar/{token}/boleto.pdf")) == number
+    assert cell_of_request(scope(f"/pix/v2/cobv/{location}")) == number
+    assert cell_of_request(scope(f"/painel/recuperar/{token}")) == number
+    assert cell_of_request(scope("/painel/cobrancas", (b"cookie", b"other=1; painel=" + cookie))) == number
+    assert cell_of_request(scope("/painel", (b"cookie", b"__Host-painel=" + cookie))) == number
+    assert cell_of_request(scope("/plataforma", (b"cookie", b"plataforma=" + cookie))) == number
 
 
 @pytest.mark.parametrize(
@@ -92,7 +92,7 @@ def test_a_request_is_led_by_what_it_carries(number: int) -> None:
     ],
 )
 def test_what_names_no_cell_is_homes(head: dict[str, object]) -> None:
-    assert cell_named(head) is None
+    assert cell_of_request(head) is None
 
 
 def test_numbers_of_boletos_that_lie_in_no_block_are_homes() -> None:
@@ -101,13 +101,13 @@ def test_numbers_of_boletos_that_lie_in_no_block_are_homes() -> None:
 
 
 def test_an_address_is_another_roles_and_another_schemas_of_the_same_database() -> None:
-    url = in_schema("postgresql://owner:a%40b@one:5432,two:5433/pay?sslmode=require", "cell_a")
+    url = with_search_path("postgresql://owner:a%40b@one:5432,two:5433/pay?sslmode=require", "cell_a")
     assert schema_of(url) == "cell_a"
     assert as_role_of(url, "postgresql://app:x@elsewhere/other") == (
         "postgresql://app:x@one:5432,two:5433/pay?sslmode=require&search_path=cell_a"
     )
     assert shown(url) == "one:5432,two:5433/pay cell_a"
-    assert schema_of(in_schema(url, "public")) == "public"
+    assert schema_of(with_search_path(url, "public")) == "public"
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,7 @@ from urllib.parse import quote
 
 import pytest
 
-from cli.run.cell_requests import cell_in_form, cell_named, email_of
+from cli.run.cell_requests import cell_in_form, cell_of_request, email_of
 from web.head import cookie_in
 
 
@@ -17,15 +17,15 @@ def scope(path: str, *headers: tuple[bytes, bytes]) -> dict[str, object]:
 @pytest.mark.parametrize("junk", [b"=" * 32_000 + b'"', b'painel="' + b"\\" * 32_000 + b'"', b";" * 32_000])
 def test_no_cookie_takes_long_to_read(path: str, junk: bytes) -> None:
     began = time.process_time()
-    assert cell_named(scope(path, (b"cookie", junk))) is None
+    assert cell_of_request(scope(path, (b"cookie", junk))) is None
     assert time.process_time() - began < 0.5
 
 
 def test_a_cookie_beside_others_leads_to_its_cell() -> None:
     given = b'other="a;b"; painel=00b1f2; plataforma=00c' + b"0" * 61
-    assert cell_named(scope("/painel", (b"cookie", given))) == 0x00B
-    assert cell_named(scope("/plataforma/acesso", (b"cookie", given))) == 0x00C
-    assert cell_named(scope("/painel", (b"cookie", b"__Host-painel=00d1; painel=00b1"))) == 0x00D
+    assert cell_of_request(scope("/painel", (b"cookie", given))) == 0x00B
+    assert cell_of_request(scope("/plataforma/acesso", (b"cookie", given))) == 0x00C
+    assert cell_of_request(scope("/painel", (b"cookie", b"__Host-painel=00d1; painel=00b1"))) == 0x00D
 
 
 def test_a_cookie_of_ours_is_read_as_it_was_written() -> None:

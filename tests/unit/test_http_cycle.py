@@ -54,7 +54,7 @@ def begun(transport: Written, *, keep_alive: bool = True, expect_100_continue: b
 async def test_an_answer_is_one_write() -> None:
     transport = Written()
     cycle = begun(transport)
-    await cycle.answer_whole(201, [(b"content-length", b"2"), (b"x-request-id", b"req_1")], b"{}")
+    await cycle.send_answer(201, [(b"content-length", b"2"), (b"x-request-id", b"req_1")], b"{}")
     head = ["HTTP/1.1 201 Created", "date: Tue, 24 Nov 2026 07:00:00 GMT", "content-length: 2", "x-request-id: req_1"]
     assert transport.writes == ["\r\n".join([*head, "", "{}"]).encode()]
     assert cycle.response_complete
@@ -63,7 +63,7 @@ async def test_an_answer_is_one_write() -> None:
 
 async def test_the_last_answer_of_a_connection_says_so() -> None:
     transport = Written()
-    await begun(transport, keep_alive=False).answer_whole(200, [(b"content-length", b"0")], b"")
+    await begun(transport, keep_alive=False).send_answer(200, [(b"content-length", b"0")], b"")
     assert transport.writes[0].endswith(b"\r\nconnection: close\r\n\r\n")
     assert transport.closed
 
@@ -72,16 +72,16 @@ async def test_the_last_answer_of_a_connection_says_so() -> None:
 async def test_no_value_begins_another_header(value: bytes) -> None:
     transport = Written()
     with pytest.raises(RuntimeError):
-        await begun(transport).answer_whole(200, [(b"location", value)], b"")
+        await begun(transport).send_answer(200, [(b"location", value)], b"")
     assert transport.writes == []
 
 
 async def test_a_request_is_answered_once() -> None:
     transport = Written()
     cycle = begun(transport)
-    await cycle.answer_whole(200, [], b"")
+    await cycle.send_answer(200, [], b"")
     with pytest.raises(RuntimeError):
-        await cycle.answer_whole(200, [], b"")
+        await cycle.send_answer(200, [], b"")
     assert len(transport.writes) == 1
 
 
@@ -89,18 +89,18 @@ async def test_who_has_gone_is_answered_nothing() -> None:
     transport = Written()
     cycle = begun(transport)
     cycle.disconnected = True
-    await cycle.answer_whole(200, [], b"")
+    await cycle.send_answer(200, [], b"")
     assert transport.writes == []
 
 
 async def test_a_body_is_taken_once_it_is_whole() -> None:
     cycle = begun(Written())
     cycle.body += b"{"
-    assert cycle.body_here() is None
+    assert cycle.received_body() is None
     cycle.body += b"}"
     cycle.more_body = False
     cycle.flow.pause_reading()
-    assert cycle.body_here() == b"{}"
+    assert cycle.received_body() == b"{}"
     assert not cycle.flow.read_paused, "or the client would not be heard leaving"
     cycle.disconnected = True
     cycle.message_event.set()
@@ -111,7 +111,7 @@ async def test_who_waits_to_be_told_to_go_on_is_told() -> None:
     transport = Written()
     cycle = begun(transport, expect_100_continue=True)
     cycle.more_body = False
-    assert cycle.body_here() is None
+    assert cycle.received_body() is None
     cycle.message_event.set()
     assert (await cycle.receive())["type"] == "http.request"
     assert transport.writes == [b"HTTP/1.1 100 Continue\r\n\r\n"]

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from domain.instants import SAO_PAULO
-from workers.incoming.intervals import Pass, Progress, begin, narrowed, turned
+from workers.incoming.intervals import Pass, Progress, after_page, begin, narrowed
 from workers.incoming.reconciler import BOLETO_PASSES, PIX_PASSES
 
 NOW = datetime(2026, 11, 22, 15, 30, 12, 345_678, tzinfo=UTC)
@@ -31,7 +31,7 @@ def test_the_intervals_of_a_pass_meet_from_its_beginning_to_its_goal(asked: Pass
         if answer == "too wide":
             progress = narrowed(progress, asked) or progress
         else:
-            progress = turned(progress, "page" if answer == "more" else None, 1, asked)
+            progress = after_page(progress, "page" if answer == "more" else None, 1, asked)
         covered = progress.until
         if progress.until >= progress.goal:
             break
@@ -54,12 +54,12 @@ def test_what_is_too_full_is_halved_down_to_a_second_and_grows_again() -> None:
     assert widths[:3] == [21_600, 10_800, 5_400]
     assert widths[-1] == 1
     for width_s in (2, 4, 8):
-        progress = turned(progress, None, 1, asked)
+        progress = after_page(progress, None, 1, asked)
         progress = begin(progress, asked, NOW)
         assert progress is not None
         assert progress.window_until == progress.until + timedelta(seconds=width_s)
     # One that is well filled is followed by one as wide.
-    assert turned(progress, None, 60, asked).width_s == 8
+    assert after_page(progress, None, 60, asked).width_s == 8
 
 
 def test_nightly_passes_begin_at_three_and_go_back_over_their_days() -> None:

@@ -3,7 +3,7 @@
 import pytest
 from prometheus_client import CollectorRegistry, Counter, Histogram, generate_latest
 
-from runtime.metrics import ManyTimes, Often
+from runtime.metrics import BufferedCounter, BulkHistogram
 
 BUCKETS = (0.001, 0.0025, 0.01, 1)
 TIMES = [0.0, 0.001, 0.0010001, 0.0025, 0.5, 1.0, 1.5, 9.0]
@@ -15,7 +15,7 @@ def exposed(registry: CollectorRegistry) -> list[bytes]:
 
 def test_values_that_are_observed_together_count_as_one_by_one() -> None:
     together, alone = CollectorRegistry(), CollectorRegistry()
-    ManyTimes("took_s", "Time.", ["route"], buckets=BUCKETS, registry=together).labels("a").observe_all(TIMES)
+    BulkHistogram("took_s", "Time.", ["route"], buckets=BUCKETS, registry=together).labels("a").observe_all(TIMES)
     one_by_one = Histogram("took_s", "Time.", ["route"], buckets=BUCKETS, registry=alone).labels("a")
     for value in TIMES:
         one_by_one.observe(value)
@@ -23,11 +23,11 @@ def test_values_that_are_observed_together_count_as_one_by_one() -> None:
 
 
 def test_a_count_is_handed_on_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(Often, "_all", [])
+    monkeypatch.setattr(BufferedCounter, "_all", [])
     registry = CollectorRegistry()
-    often = Often(Counter("made", "Made.", registry=registry))
+    often = BufferedCounter(Counter("made", "Made.", registry=registry))
     for _ in range(3):
         often.inc()
     for _ in range(2):
-        Often.hand_on()
+        BufferedCounter.flush_counts()
     assert b"made_total 3.0" in exposed(registry)

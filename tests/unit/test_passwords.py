@@ -7,7 +7,7 @@ from argon2 import PasswordHasher
 from argon2.exceptions import VerifyMismatchError
 
 from runtime import passwords
-from runtime.passwords import hash_password, is_outdated, is_right
+from runtime.passwords import hash_password, is_outdated, matches_hash
 
 
 def with_scrypt(password: str) -> str:
@@ -27,14 +27,14 @@ def test_a_password_is_kept_as_argon2id_with_its_parameters_and_a_salt_of_its_ow
 def test_only_the_right_password_is_right(keep: object) -> None:
     assert callable(keep)
     kept = keep("segredo de família")
-    assert is_right("segredo de família", kept)
-    assert not is_right("segredo de familia", kept)
-    assert not is_right("", kept)
+    assert matches_hash("segredo de família", kept)
+    assert not matches_hash("segredo de familia", kept)
+    assert not matches_hash("", kept)
 
 
 def test_no_password_is_nobodys() -> None:
-    assert not is_right("", None)
-    assert not is_right("\0" * 32, None)
+    assert not matches_hash("", None)
+    assert not matches_hash("\0" * 32, None)
 
 
 def test_an_unknown_persons_password_is_hashed_like_anybodys() -> None:
@@ -49,5 +49,5 @@ def test_what_was_kept_with_scrypt_is_outdated() -> None:
 
 
 def test_what_cannot_be_read_lets_nobody_in() -> None:
-    assert not is_right("x", "$argon2id$v=19$broken")
-    assert not is_right("x", "plain")
+    assert not matches_hash("x", "$argon2id$v=19$broken")
+    assert not matches_hash("x", "plain")

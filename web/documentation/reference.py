@@ -16,7 +16,7 @@ from domain.errors import Code
 from web.documentation.guides import Language
 from web.documentation.portuguese import in_portuguese
 from web.documentation.samples import SampleCall, samples_of
-from web.documentation.schema_words import SchemaWords, but_null, name_of
+from web.documentation.schema_words import SchemaWords, name_of, without_null
 
 SCHEMAS: Final = "schemas"
 _DEPTH_MAX = 6  # bodies are three levels deep; a schema that contains itself would recurse without end
@@ -195,7 +195,7 @@ class _Reader:
     def example(self, name: str, schema: dict[str, Any], *, depth: int = 0) -> Any:
         """An example value of the field `name` that the schema allows."""
         assert depth < _DEPTH_MAX, name
-        schema, _ = but_null(schema)
+        schema, _ = without_null(schema)
         if inner := name_of(schema):
             return self.body(inner, depth=depth + 1)
         if name == "account_id":
@@ -253,11 +253,11 @@ class _Reader:
         required = schema.get("required", ())
         for name, each in schema.get("properties", {}).items():
             yield self._field(f"{prefix}{name}", each, required=name in required)
-            if inner := name_of(but_null(each)[0]):
+            if inner := name_of(without_null(each)[0]):
                 yield from self._nested_fields(self._schemas[inner], f"{prefix}{name}.", depth + 1)
 
     def _field(self, name: str, schema: dict[str, Any], *, required: bool, description: str = "") -> DocumentedField:
-        non_null, nullable = but_null(schema)
+        non_null, nullable = without_null(schema)
         items = non_null.get("items", {}) if non_null.get("type") == "array" else non_null
         values = items.get("enum", [items["const"]] if "const" in items else [])
         return DocumentedField(

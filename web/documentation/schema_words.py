@@ -73,7 +73,7 @@ def name_of(schema: dict[str, Any]) -> str:
     return str(schema.get("$ref", "")).rpartition("/")[2]
 
 
-def but_null(schema: dict[str, Any]) -> tuple[dict[str, Any], bool]:
+def without_null(schema: dict[str, Any]) -> tuple[dict[str, Any], bool]:
     """The schema without null, and whether it allows null."""
     ways = schema.get("anyOf")
     if ways is not None:

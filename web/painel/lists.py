@@ -91,7 +91,7 @@ class ListQuery:
         return f"?{query}" if query else ""
 
 
-class Walked(Struct, Generic[Row]):
+class WalkedPage(Struct, Generic[Row]):
     """One page of a list; `previous` and `next` are links, empty where no page follows."""
 
     rows: Sequence[Row]
@@ -109,7 +109,7 @@ async def walk(
     at: Callable[[Row], Position],
     *,
     order: SortOrder = SortOrder.DESC,
-) -> Walked[Row]:
+) -> WalkedPage[Row]:
     """Returns the page that the address asks for. `fetch` returns the rows of a page in either order, and the position
     where it ended when more may follow (a search may end before it found a row); `at` returns a row's position.
 
@@ -138,7 +138,7 @@ async def walk(
         first = ended_at or first
     else:
         last = ended_at or last
-    return Walked(
+    return WalkedPage(
         rows,
         link(_PREVIOUS, first) if first is not None and has_previous else "",
         link(_NEXT, last) if last is not None and has_next else "",

@@ -10,13 +10,13 @@ from readmodels.charges.charge_list import ChargeFilters
 from readmodels.charges.current_list import current_page
 from readmodels.charges.second_copies import count_open_second_copies, open_second_copies
 from readmodels.dashboard.company import find_company
-from readmodels.dashboard.overview import DAYS, received_by_day, received_in, standing
+from readmodels.dashboard.overview import DAYS, received_by_day, received_cents_of_last, standing
 from readmodels.money.anomalies import COUNT_MAX, newest_open_anomalies
 from readmodels.webhooks.endpoint import endpoint_of, lanes_health
 from sql import Connection
 from web.painel.page_request import PageRequest
 from web.painel.plot import plot
-from web.painel.rows import listed_payments, with_whom
+from web.painel.rows import charges_with_payers, listed_payments
 
 _CHARGES_MAX = 8
 _ANOMALIES_MAX = 5
@@ -33,7 +33,7 @@ async def show(request: PageRequest) -> Response[Any]:
         totals = await standing(conn, owner, now=request.account_now)
         days = await received_by_day(conn, owner, now=request.now)
         docs, _ = await current_page(conn, owner, ChargeFilters(), None, _CHARGES_MAX, now=request.account_now)
-        charges = await with_whom(conn, docs, owner, request.seal, request.payers)
+        charges = await charges_with_payers(conn, docs, owner, request.seal, request.payers)
         lanes = await lanes_health(conn, owner.account_id)
         endpoint = await endpoint_of(conn, account_id=owner.account_id)
         is_unapproved = request.session.kyc != "approved"
@@ -49,9 +49,9 @@ async def show(request: PageRequest) -> Response[Any]:
             "standing": totals,
             "days": days,
             "plot": plot(days),
-            "today_cents": received_in(days, 1),
-            "week_cents": received_in(days, 7),
-            "month_cents": received_in(days, DAYS),
+            "today_cents": received_cents_of_last(days, 1),
+            "week_cents": received_cents_of_last(days, 7),
+            "month_cents": received_cents_of_last(days, DAYS),
             "charges": charges,
             "anomalous": await listed_payments(conn, anomalous, owner, request.seal, request.payers),
             "lanes": lanes,

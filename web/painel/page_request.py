@@ -22,7 +22,7 @@ from litestar.response import Redirect, Response
 from msgspec import Struct
 from msgspec.structs import replace
 
-from commands.people.audit import AuditEntry, Origin, write_down
+from commands.people.audit import AuditEntry, Origin, write_audit_entry
 from commands.people.sessions import Session
 from domain.client_address import client_address
 from domain.identifiers import parse_id
@@ -229,7 +229,7 @@ class PageRequest:
         if self.proof_refused:
             raise StepUpNeeded
         async with transaction(self.pool) as conn:
-            await write_down(conn, self.entry(self.form_id, action, subject, **facts), now=self.now)
+            await write_audit_entry(conn, self.entry(self.form_id, action, subject, **facts), now=self.now)
             yield conn
         for lane in wakes:
             self.context.jobs.wake(lane)

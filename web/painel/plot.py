@@ -14,7 +14,7 @@ _HEIGHT = 100
 _BAR_HEIGHT_MIN = 2
 
 
-class Drawn(Struct, frozen=True):
+class BarValue(Struct, frozen=True):
     """A bar to draw: its value, and the title shown when the pointer is on it. `strong`: the bar is highlighted."""
 
     value: int
@@ -43,14 +43,14 @@ class Plot(Struct, frozen=True):
     label: str
 
 
-def bars(values: Sequence[Drawn], label: str, *, top: int = 0) -> Plot:
+def bars(values: Sequence[BarValue], label: str, *, top: int = 0) -> Plot:
     """Returns the plot of `values`. `top`: the least value that the full height stands for, as 100 % for a ratio."""
     peak = max((each.value for each in values), default=0)
     high, low = max(top, peak, 0), min((each.value for each in values), default=0)
     low = min(low, 0)
     ground = round(high * _HEIGHT / (high - low)) if high > low else _HEIGHT
 
-    def bar(number: int, each: Drawn) -> Bar:
+    def bar(number: int, each: BarValue) -> Bar:
         # Every value other than zero has a visible bar, however small the value is.
         height = max(round(abs(each.value) * _HEIGHT / (high - low)), _BAR_HEIGHT_MIN) if each.value else 0
         y = ground - height if each.value > 0 else ground
@@ -69,7 +69,7 @@ def plot(days: Sequence[Day]) -> Plot:
         f"Recebido por dia nos últimos {len(days)} dias: {brl(total_cents)} ao todo, {brl(peak_cents)} no melhor dia."
     )
     values = [
-        Drawn(max(each.received_cents, 0), f"{day(each.on)}: {brl(each.received_cents)}", number == len(days) - 1)
+        BarValue(max(each.received_cents, 0), f"{day(each.on)}: {brl(each.received_cents)}", number == len(days) - 1)
         for number, each in enumerate(days)
     ]
     return bars(values, label)

@@ -24,11 +24,11 @@ from runtime.cells.number import HOME, cell_of_hex, current_cell
 from runtime.limits.shares import Shares
 from runtime.postgres import Pool, session
 from runtime.seal import Seal
-from web.cells import chosen_by, form_key, home_of
-from web.painel.auth.entry_form import forget_choice, mark_in
+from web.cells import chosen_cell, form_key, home_of
+from web.painel.auth.entry_form import chosen_cell_mark, forget_choice
 from web.painel.auth.kept_form import keep
-from web.painel.auth.sign_in import cookie_of, entrance, is_page_of, turn_away
-from web.painel.auth.step_up import PASSWORD_FIELD, ask_again, prove
+from web.painel.auth.sign_in import answer_signed_out, cookie_of, is_page_of, sign_in_path
+from web.painel.auth.step_up import PASSWORD_FIELD, prove, step_up_page
 from web.painel.labels import REFUSED
 from web.painel.list_page import ListPage
 from web.painel.page_refusals import StepUpNeeded, StillNew
@@ -124,14 +124,14 @@ def _handler(page: Page, grants: dict[str, Grant]) -> HTTPRouteHandler:
         section = page.section
         cookie = cookie_of(request, section)
         seal = Seal(state.settings.secret_key)
-        chosen = chosen_by(seal, cookie, mark_in(request)) if section is PLATAFORMA else HOME
+        chosen = chosen_cell(seal, cookie, chosen_cell_mark(request)) if section is PLATAFORMA else HOME
         person_pool = _person_pool(state, chosen, cookie)
         async with session(person_pool) as conn:
             person_session = await session_of(conn, cookie, section.side, now=state.now())
         if person_session is None:
             if page.method == "POST":
-                return turn_away(request, section, await keep(request, section, person_pool, cookie))
-            return forget_choice(request, go(entrance(section, request.scope["path"])))
+                return answer_signed_out(request, section, await keep(request, section, person_pool, cookie))
+            return forget_choice(request, go(sign_in_path(section, request.scope["path"])))
         form: Form = {}
         files: Files = {}
         if page.upload:
@@ -177,7 +177,7 @@ async def _run_page(page: Page, request: PageRequest) -> Response[Any]:
         async with shares.of(request.owner):
             return await page.handle(request)
     except StepUpNeeded as needed:
-        return ask_again(request, needed, fault, back=_back_path(page, request))
+        return step_up_page(request, needed, fault, back=_back_path(page, request))
     except StillNew:
         return request.show("message.html", {**_STILL_NEW, "back": _back_path(page, request)}, status=403)
     except AlreadySent:

@@ -16,7 +16,7 @@ from domain.mode import Owner
 from domain.payer import PayerView
 from readmodels.charges.charge import ChargeDoc, Payer, PaymentDoc, charges_by_id
 from readmodels.charges.schedule import ScheduleProjection
-from readmodels.dashboard.charge import payers_of, payers_of_schedules
+from readmodels.dashboard.charge import payers_of_charges, payers_of_schedules
 from readmodels.dashboard.known_payer import KnownPayer
 from readmodels.money.anomalies import OpenAnomaly, open_anomalies_among
 from readmodels.money.payment_list import PaymentItem
@@ -47,7 +47,7 @@ class ListedPayment(Struct, frozen=True):
     odd: OpenAnomaly | None
 
 
-class GoneBack(Struct, frozen=True):
+class ReturnedTotals(Struct, frozen=True):
     """Money that went back to payers, by refund or the bank's reversal, and money that pending refunds will return."""
 
     returned_cents: int
@@ -59,10 +59,10 @@ def reference(doc: ChargeDoc) -> str:
     return doc.external_id or doc.description or doc.nosso_numero or short_id(doc.charge_id)
 
 
-def gone_back(payments: Sequence[PaymentDoc], *, but: PaymentDoc | None = None) -> GoneBack:
+def returned_totals(payments: Sequence[PaymentDoc], *, but: PaymentDoc | None = None) -> ReturnedTotals:
     """Returns the totals over a charge's payments, without the payment `but`."""
     others = [each for each in payments if each is not but]
-    return GoneBack(
+    return ReturnedTotals(
         sum(each.refunded_cents + each.reversed_cents for each in others),
         sum(each.refunding_cents for each in others),
     )
@@ -87,40 +87,42 @@ def payer_lines(payer: KnownPayer, view: PayerView) -> dict[str, str]:
     return {label: text for label, text in lines.items() if text}
 
 
-def payer_seen(payer: Payer, view: PayerView) -> Payer:
+def payer_in_view(payer: Payer, view: PayerView) -> Payer:
     return Payer(view.name(payer.name), payer.document)
 
 
-async def with_payers(
+async def payments_with_payers(
     conn: Connection, items: Sequence[PaymentItem], owner: Owner, seal: Seal, view: PayerView
 ) -> list[PaymentItem]:
     """Returns payments of a list with their payers. The bank's record of a boleto paid by its line names no payer: the
     row then shows the charge's payer, by name and masked document. The charge's page shows the bank's record as it is.
     """
     nameless = [UUID(item.charge_id) for item in items if not (item.payer.name or item.payer.document)]
-    payers = await payers_of(conn, nameless, owner, seal=seal)
+    payers = await payers_of_charges(conn, nameless, owner, seal=seal)
     payer_by_charge = {str(charge_id): _listed_payer(payer, view) for charge_id, payer in payers.items()}
-    return [replace(item, payer=payer_by_charge.get(item.charge_id) or payer_seen(item.payer, view)) for item in items]
+    return [
+        replace(item, payer=payer_by_charge.get(item.charge_id) or payer_in_view(item.payer, view)) for item in items
+    ]
 
 
 async def listed_payments(
     conn: Connection, items: Sequence[PaymentItem], owner: Owner, seal: Seal, view: PayerView
 ) -> list[ListedPayment]:
-    """Returns the payments of `with_payers`, each with its open anomaly."""
-    payments = await with_payers(conn, items, owner, seal, view)
+    """Returns the payments of `payments_with_payers`, each with its open anomaly."""
+    payments = await payments_with_payers(conn, items, owner, seal, view)
     open_anomalies = await open_anomalies_among(conn, owner, [UUID(item.payment_id) for item in items if item.anomaly])
     return [ListedPayment(item, open_anomalies.get(item.payment_id)) for item in payments]
 
 
-async def with_whom(
+async def charges_with_payers(
     conn: Connection, docs: Sequence[ChargeDoc], owner: Owner, seal: Seal, view: PayerView
 ) -> list[ListedCharge]:
     """Charges of a list with their payers."""
-    payers = await payers_of(conn, [UUID(doc.charge_id) for doc in docs], owner, seal=seal)
+    payers = await payers_of_charges(conn, [UUID(doc.charge_id) for doc in docs], owner, seal=seal)
     return [ListedCharge(doc, _listed_payer(payers.get(UUID(doc.charge_id)), view)) for doc in docs]
 
 
-async def with_scheduled(
+async def schedules_with_payers(
     conn: Connection, schedules: Sequence[ScheduleProjection], owner: Owner, seal: Seal, view: PayerView
 ) -> list[ListedSchedule]:
     """Schedules of a list with their payers."""
@@ -133,10 +135,12 @@ async def with_scheduled(
 def _listed_payer(payer: KnownPayer | None, view: PayerView) -> Payer:
     if payer is None:
         return Payer(None, None)
-    return payer_seen(Payer(payer.name, payer.document and masked(payer.document)), view)
+    return payer_in_view(Payer(payer.name, payer.document and masked(payer.document)), view)
 
 
-async def with_references(conn: Connection, items: Sequence[RefundProjection], owner: Owner) -> list[RefundProjection]:
+async def refunds_with_references(
+    conn: Connection, items: Sequence[RefundProjection], owner: Owner
+) -> list[RefundProjection]:
     """Returns refunds of a list. A refund without a reference shows its charge's, which the merchant knows."""
     docs = await charges_by_id(conn, [(UUID(item.charge_id), owner) for item in items])
     reference_by_charge = {doc.charge_id: reference(doc) for doc in docs if doc is not None}

@@ -9,16 +9,16 @@ import asyncpg
 from sql import Connection
 from web.painel.page_request import PageRequest
 
-COUNTED_S: Final = 1.0
+TOTALS_S_MAX: Final = 1.0
 """How long a page waits for totals. Where no table keeps totals, the statement adds up all rows of the list."""
 Total = TypeVar("Total")
 
 
-async def counted(request: PageRequest, read: Callable[[Connection], Awaitable[Total]]) -> Total | None:
+async def totals_in_time(request: PageRequest, read: Callable[[Connection], Awaitable[Total]]) -> Total | None:
     """Returns the totals, or None when reading them takes too long; the page then says so. `read` takes no turn of the
     account's: the page holds one already, and that may be the account's last."""
     try:
-        async with asyncio.timeout(COUNTED_S):
+        async with asyncio.timeout(TOTALS_S_MAX):
             return await request.reads.ask(read)
     except (TimeoutError, asyncpg.QueryCanceledError):
         return None

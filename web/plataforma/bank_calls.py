@@ -12,7 +12,7 @@ from readmodels.filters import read_choice
 from runtime.postgres import session
 from web.painel.lists import ListQuery
 from web.painel.page_request import PageRequest
-from web.painel.plot import Drawn, Plot, bars
+from web.painel.plot import BarValue, Plot, bars
 from web.plataforma.labels import BANK_OPERATIONS
 
 _PERIODS: Final = {"1": "24 horas", "3": "3 dias", "7": "7 dias", "30": "30 dias"}
@@ -55,7 +55,7 @@ def _plot(
 ) -> tuple[str, str, Plot]:
     """Returns the plot's name, its highest value as text, and its bars."""
     plot_bars = [
-        Drawn(
+        BarValue(
             read_value(each),
             f"{_time_text(each, by_hour=by_hour)}: {format_value(read_value(each))}",
             number == len(times) - 1,

@@ -26,7 +26,7 @@ from readmodels.page import TimePosition
 from runtime.jobs import REFUND_ORDERS, WEBHOOKS
 from runtime.postgres import session
 from sql import Connection
-from web.painel.auth.step_up import must_be_proven
+from web.painel.auth.step_up import require_step_up
 from web.painel.labels import KYC
 from web.painel.list_page import ListPage
 from web.painel.lists import ListQuery
@@ -53,7 +53,7 @@ async def release(request: PageRequest) -> Response[Any]:
     held = await _find_held(request)
     row = held.row
     step_up_facts = {"Loja": row.merchant, "Valor": brl(row.amount_cents), "Para a chave Pix": held.pix_key or ""}
-    must_be_proven(request, "Liberar uma devolução retida", step_up_facts)
+    require_step_up(request, "Liberar uma devolução retida", step_up_facts)
     if reason and reason_faults(reason):
         return await _page(request, fault=NO_REASON, fault_of=_RELEASE)
     facts = _audit_facts(held) | ({"reason": reason} if reason else {})

@@ -7,9 +7,9 @@ from litestar.response import Response
 from msgspec import structs
 
 from commands.merchants.kyc import NEEDED, NEXT, Kyc, decide_kyc
-from commands.merchants.refund_exemption import BOUND, FREED, bind_refunds, free_refunds
+from commands.merchants.refund_exemption import BOUND, FREED, end_refund_exemption, exempt_refunds
 from commands.merchants.registration_review import NOTE_MAX
-from commands.money.fees import own_terms, told_fees
+from commands.money.fees import fee_texts, own_terms
 from domain.brazilian import amount
 from domain.errors import Code, Refused
 from domain.merchants.fees import FeeTerms
@@ -22,7 +22,7 @@ from readmodels.dashboard.registration_review import notes_of, review_of
 from readmodels.documents.logo import find_logo
 from readmodels.webhooks.endpoint import lanes_health
 from runtime.postgres import session
-from web.painel.auth.step_up import must_be_one_of_two
+from web.painel.auth.step_up import refuse_newcomer
 from web.painel.fields import Filled
 from web.painel.labels import KYC, KYC_CHIPS, MISSING
 from web.painel.money.payout_key import shown_payout
@@ -44,7 +44,7 @@ async def decide(request: PageRequest) -> Response[Any]:
         raise NotFoundException
     decision, reason = Kyc(chosen), request.field("reason")
     if decision is Kyc.APPROVED:
-        must_be_one_of_two(request)  # approving an account and assigning suspense to it take two people
+        refuse_newcomer(request)  # approving an account and assigning suspense to it take two people
     await merchant_of(request)
     try:
         facts = {"reason": reason[:REASON_MAX]} if reason else {}
@@ -69,7 +69,7 @@ async def free(request: PageRequest) -> Response[Any]:
     account_id, reason = request.id("account_id"), request.field("reason")
     try:
         async with request.change(FREED, subject=str(account_id), reason=reason[:REASON_MAX]) as conn:
-            await free_refunds(conn, account_id, reason, request.origin, now=request.now)
+            await exempt_refunds(conn, account_id, reason, request.origin, now=request.now)
     except Refused as refused:
         if refused.code is not Code.VALIDATION_ERROR:
             raise
@@ -81,7 +81,7 @@ async def free(request: PageRequest) -> Response[Any]:
 async def bind(request: PageRequest) -> Response[Any]:
     account_id = request.id("account_id")
     async with request.change(BOUND, subject=str(account_id)) as conn:
-        await bind_refunds(conn, account_id, request.origin, now=request.now)
+        await end_refund_exemption(conn, account_id, request.origin, now=request.now)
     return request.go(f"/plataforma/lojas/{account_id}", done="devolucoes-presas")
 
 
@@ -148,8 +148,8 @@ async def merchant_view(
         "payout_form": payout_key or Filled(),
         "webhook_form": webhook or Filled(),
         "own_fees": own_fees is not None,
-        "charged": told_fees(default if own_fees is None else own_fees),
-        "default_fees": told_fees(default),
+        "charged": fee_texts(default if own_fees is None else own_fees),
+        "default_fees": fee_texts(default),
         "fee_form": fees or Filled(shown=_fee_fields(default if own_fees is None else own_fees)),
     }
     has_faults = fault or any(form is not None and form.faults for form in (payout_key, webhook, fees))

@@ -9,8 +9,8 @@ from uuid import UUID
 from litestar.exceptions import NotFoundException
 from litestar.response import Response
 
-from commands.merchants.integrators import create_integrator, one_at_a_time, set_integrator
-from commands.merchants.partner_copy import account_is_there
+from commands.merchants.integrators import create_integrator, lock_integrators, set_integrator
+from commands.merchants.partner_copy import account_exists
 from commands.merchants.share_proposals import (
     CONFIRMED,
     PROPOSED,
@@ -20,7 +20,7 @@ from commands.merchants.share_proposals import (
     propose_share,
     withdraw_share,
 )
-from commands.people.audit import write_of_platform
+from commands.people.audit import write_platform_audit
 from domain.errors import Code, Refused
 from domain.identifiers import parse_id
 from domain.merchants.partners import ALONE_BPS_MAX, needs_second
@@ -29,7 +29,7 @@ from readmodels.page import cut
 from readmodels.reports.integrators import find_integrator, list_integrators
 from runtime.cells.number import HOME, cell_of, current_cell
 from runtime.postgres import DB_UNAVAILABLE, session
-from web.painel.auth.step_up import must_be_one_of_two, must_be_proven
+from web.painel.auth.step_up import refuse_newcomer, require_step_up
 from web.painel.lists import PAGE, ListQuery
 from web.painel.page_request import PageRequest
 
@@ -63,8 +63,8 @@ async def create(request: PageRequest) -> Response[Any]:
         try:
             takes_two = needs_second(share_bps, now_bps=0)
             if takes_two:
-                must_be_one_of_two(request)
-                must_be_proven(request, _PROPOSE, {"Parceiro": name, "Participação (%)": share, "Conta": account})
+                refuse_newcomer(request)
+                require_step_up(request, _PROPOSE, {"Parceiro": name, "Participação (%)": share, "Conta": account})
             facts = {"share": share, "account_id": str(account_id)} if account_id else {"share": share}
             async with request.change("integrator.created", subject=name[:100], **facts) as conn:
                 partner = await create_integrator(
@@ -76,7 +76,7 @@ async def create(request: PageRequest) -> Response[Any]:
                     )
                     # A second row: the one of `change` was written before the code existed, and the confirmation of
                     # the share is logged under the code.
-                    await write_of_platform(
+                    await write_platform_audit(
                         conn, partner.integrador_code, PROPOSED, facts, request.origin, now=request.now
                     )
             return request.go("/plataforma/parceiros", done="parceiro-proposto" if takes_two else "parceiro")
@@ -102,13 +102,13 @@ async def change(request: PageRequest) -> Response[Any]:
         raise NotFoundException
     takes_two = needs_second(share_bps, now_bps=partner.share_bps)
     if takes_two:
-        must_be_one_of_two(request)
+        refuse_newcomer(request)
         step_up_facts = {"Parceiro": partner.name, "Código": code, "Participação (%)": share}
-        must_be_proven(request, _PROPOSE, step_up_facts)
+        require_step_up(request, _PROPOSE, step_up_facts)
     facts = {"active": "sim" if active else "não", "share": share}
     try:
         async with request.change(PROPOSED if takes_two else "integrator.changed", subject=code, **facts) as conn:
-            await one_at_a_time(conn)
+            await lock_integrators(conn)
             if await find_integrator(conn, integrador_code=code) != partner:
                 # The share may have been lowered since: `takes_two` was decided by the old share, and raising the share
                 # again may take two people.
@@ -123,7 +123,7 @@ async def change(request: PageRequest) -> Response[Any]:
 
 async def confirm(request: PageRequest) -> Response[Any]:
     """Confirms a share above what one person may set alone; the person who proposed it cannot confirm it."""
-    must_be_one_of_two(request)
+    refuse_newcomer(request)
     code = request.text_of_path("code")
     if not _CODE.fullmatch(code):
         raise NotFoundException
@@ -134,7 +134,7 @@ async def confirm(request: PageRequest) -> Response[Any]:
         if proposal
         else {}
     )
-    must_be_proven(request, "Confirmar a participação de um parceiro", {"Código": code, **share})
+    require_step_up(request, "Confirmar a participação de um parceiro", {"Código": code, **share})
     return await _decide(request, CONFIRMED, confirm_share)
 
 
@@ -165,7 +165,7 @@ async def _account_fault(request: PageRequest, text: str, account_id: UUID | Non
         return _NO_ACCOUNT if text else ""
     try:
         async with session(request.pool) as conn, asyncio.timeout(_CELL_TIMEOUT_S):
-            exists = await account_is_there(conn, account_id, seal=request.seal)
+            exists = await account_exists(conn, account_id, seal=request.seal)
     except DB_UNAVAILABLE:
         return _CELL_AWAY
     return "" if exists else _NO_ACCOUNT

@@ -10,7 +10,7 @@ from commands.payers.export import export_payer
 from domain.documents import well_formed, without_marks
 from domain.mode import Owner
 from runtime.postgres import session
-from web.painel.auth.step_up import must_be_proven
+from web.painel.auth.step_up import require_step_up
 from web.painel.fields import Filled
 from web.painel.page_request import PAGE_HEADERS, PageRequest
 from web.plataforma.merchants import merchant_of
@@ -31,7 +31,7 @@ async def show(request: PageRequest) -> Response[Any]:
 async def download(request: PageRequest) -> Response[Any]:
     """Answers the payer's data as JSON, which the merchant hands to the payer."""
     filled = Filled(request)
-    must_be_proven(request, "Baixar os dados de um pagador", {"Documento": filled.value("document")})
+    require_step_up(request, "Baixar os dados de um pagador", {"Documento": filled.value("document")})
     owner, document = _read_owner(request, filled), _read_document(filled)
     if filled.faults:
         return await _page(request, filled)
@@ -51,7 +51,7 @@ async def download(request: PageRequest) -> Response[Any]:
 async def erase(request: PageRequest) -> Response[Any]:
     """Erases the payer's data, which cannot be undone. A form sent again finds no payer."""
     filled = Filled(request)
-    must_be_proven(request, "Apagar os dados de um pagador", {"Documento": filled.value("document")})
+    require_step_up(request, "Apagar os dados de um pagador", {"Documento": filled.value("document")})
     owner, document = _read_owner(request, filled), _read_document(filled)
     reason = filled.value("reason")
     if not 0 < len(reason) <= REASON_MAX or not reason.isprintable():

@@ -13,7 +13,7 @@ from commands.merchants.payout_key import (
     confirm_payout_key,
     payout_change_of,
 )
-from commands.people.audit import SEEN_BY_THE_ACCOUNT, tell_account
+from commands.people.audit import SEEN_BY_THE_ACCOUNT, audit_for_account
 from domain.documents import masked
 from domain.errors import Refused
 from domain.identifiers import parse_id
@@ -21,9 +21,9 @@ from domain.merchants.payout import PayoutChange
 from domain.withdrawal import masked_key
 from runtime.postgres import session
 from sql import Connection
-from web.painel.auth.step_up import must_be_one_of_two, must_be_proven
+from web.painel.auth.step_up import refuse_newcomer, require_step_up
 from web.painel.fields import Filled
-from web.painel.money.payout_key import GONE, facts_of, read_key, say, tell_of_key
+from web.painel.money.payout_key import GONE, mail_key_change, payout_key_facts, read_key, say
 from web.painel.page_request import PageRequest
 from web.plataforma.merchants import merchant_view
 
@@ -33,7 +33,7 @@ _SAME_PERSON: Final = "Quem pediu a troca não a confirma: é preciso uma segund
 
 
 async def ask_for_another(request: PageRequest) -> Response[Any]:
-    must_be_one_of_two(request)
+    refuse_newcomer(request)
     account_id, filled = request.id("account_id"), Filled(request)
     key = read_key(filled, request)
     if filled.faults:
@@ -43,14 +43,14 @@ async def ask_for_another(request: PageRequest) -> Response[Any]:
         "Chave nova": key.pix_key,
         "CPF ou CNPJ do dono": filled.value("document"),
     }
-    must_be_proven(request, "Pedir outra chave para os saques de uma loja", step_up_facts)
+    require_step_up(request, "Pedir outra chave para os saques de uma loja", step_up_facts)
     try:
-        async with request.change(ASKED, subject=str(account_id), **facts_of(key)) as conn:
+        async with request.change(ASKED, subject=str(account_id), **payout_key_facts(key)) as conn:
             change = await ask_payout_key(
                 conn, account_id, key, by=request.session.email, by_staff=True, now=request.now
             )
-            await tell_of_key(conn, request, "payout_key.proposed", change, BY_PLATFORM)
-            await tell_account(conn, account_id, ASKED, facts_of(key), request.origin, now=request.now)
+            await mail_key_change(conn, request, "payout_key.proposed", change, BY_PLATFORM)
+            await audit_for_account(conn, account_id, ASKED, payout_key_facts(key), request.origin, now=request.now)
     except Refused as refused:
         say(filled, refused)
         return await merchant_view(request, payout_key=filled)
@@ -58,14 +58,14 @@ async def ask_for_another(request: PageRequest) -> Response[Any]:
 
 
 async def confirm(request: PageRequest) -> Response[Any]:
-    must_be_one_of_two(request)
+    refuse_newcomer(request)
     account_id = request.id("account_id")
     async with session(request.pool) as conn:
         pending = await payout_change_of(conn, account_id, now=request.now)
     step_up_facts = {"Conta": str(account_id)}
     if pending is not None:
         step_up_facts |= {"Chave nova": masked_key(pending.pix_key), "CPF ou CNPJ do dono": masked(pending.document)}
-    must_be_proven(request, "Confirmar outra chave para os saques de uma loja", step_up_facts)
+    require_step_up(request, "Confirmar outra chave para os saques de uma loja", step_up_facts)
     return await _decide(request, CONFIRMED, confirm_payout_key, done="chave-confirmada")
 
 
@@ -89,6 +89,6 @@ async def _decide(request: PageRequest, action: str, decide: Any, *, done: str) 
 
 
 async def _mail_and_log(conn: Connection, request: PageRequest, action: str, change: PayoutChange) -> None:
-    await tell_of_key(conn, request, ASKED if action == CONFIRMED else action, change, BY_PLATFORM)
+    await mail_key_change(conn, request, ASKED if action == CONFIRMED else action, change, BY_PLATFORM)
     facts = {"pix_key": masked_key(change.pix_key)}
-    await tell_account(conn, change.account_id, action, facts, request.origin, now=request.now)
+    await audit_for_account(conn, change.account_id, action, facts, request.origin, now=request.now)

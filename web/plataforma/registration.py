@@ -14,7 +14,7 @@ from commands.merchants.registration import (
     set_address,
 )
 from commands.people.access import send_access
-from commands.people.audit import tell_account
+from commands.people.audit import audit_for_account
 from domain.documents import without_marks
 from domain.errors import Code, Refused
 from domain.merchants.staff import REASON_MAX
@@ -22,10 +22,10 @@ from domain.payer import STATES
 from readmodels.dashboard.company import Company, find_company
 from runtime.ids import new_id
 from runtime.postgres import session
-from web.painel.auth.step_up import must_be_proven
+from web.painel.auth.step_up import require_step_up
 from web.painel.fields import Filled
 from web.painel.page_request import PageRequest
-from web.painel.settings.company import ADDRESS_FAULTS, address_of, tell_faults
+from web.painel.settings.company import ADDRESS_FAULTS, address_of, show_faults
 from web.plataforma.merchants import merchant_view
 
 _FAULTS: Final = {
@@ -56,7 +56,7 @@ async def create(request: PageRequest) -> Response[Any]:
         "E-mail do proprietário": registration.email,
         "Chave dos saques": registration.payout_key,
     }
-    must_be_proven(request, "Cadastrar uma loja", facts)
+    require_step_up(request, "Cadastrar uma loja", facts)
     account_id, letters = new_id(), request.settings.cnpj_with_letters
     try:
         entry = {"subject": str(account_id), **_company_facts(registration.name, registration.document)}
@@ -67,7 +67,7 @@ async def create(request: PageRequest) -> Response[Any]:
     except Refused as refused:
         if refused.code is not Code.VALIDATION_ERROR:
             raise
-        tell_faults(filled, refused, _FAULTS)
+        show_faults(filled, refused, _FAULTS)
         return _form(request, filled, None)
     return request.go(f"/plataforma/lojas/{account_id}", done="loja")
 
@@ -95,11 +95,11 @@ async def edit(request: PageRequest) -> Response[Any]:
             else:
                 letters = request.settings.cnpj_with_letters
                 await correct_registration(conn, account_id, name, document, address, letters=letters)
-            await tell_account(conn, account_id, "merchant.corrected", facts, request.origin, now=request.now)
+            await audit_for_account(conn, account_id, "merchant.corrected", facts, request.origin, now=request.now)
     except Refused as refused:
         if refused.code is not Code.VALIDATION_ERROR:
             raise
-        tell_faults(filled, refused, _FAULTS)
+        show_faults(filled, refused, _FAULTS)
         return _form(request, filled, company)
     return request.go(f"/plataforma/lojas/{account_id}", done="dados")
 
@@ -113,7 +113,9 @@ async def set_limits(request: PageRequest) -> Response[Any]:
     facts = {"per_second": filled.value("per_second") or "padrão", "burst": filled.value("burst") or "padrão"}
     async with request.change("merchant.rate_changed", subject=str(company.account_id), **facts) as conn:
         await set_rate(conn, company.account_id, per_s=per_s, burst=burst)
-        await tell_account(conn, company.account_id, "merchant.rate_changed", facts, request.origin, now=request.now)
+        await audit_for_account(
+            conn, company.account_id, "merchant.rate_changed", facts, request.origin, now=request.now
+        )
     return request.go(f"/plataforma/lojas/{company.account_id}", done="limites")
 
 
@@ -123,7 +125,7 @@ async def send_link(request: PageRequest) -> Response[Any]:
     email, clears_factor = request.field("email"), request.field("factor") == "yes"
     reason = request.field("reason") if clears_factor else None
     step_up_facts = {"Loja": company.name, "E-mail": email, "Dois fatores": "serão desligados" if clears_factor else ""}
-    must_be_proven(request, "Enviar um link de acesso", step_up_facts)
+    require_step_up(request, "Enviar um link de acesso", step_up_facts)
     kind = "person.factor_cleared" if clears_factor else "person.access_sent"
     facts = {"person": email, **({"reason": reason[:REASON_MAX]} if reason else {})}
     try:

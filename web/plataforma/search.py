@@ -9,7 +9,7 @@ from uuid import uuid5
 
 from litestar.response import Response
 
-from commands.people.audit import write_down
+from commands.people.audit import write_audit_entry
 from readmodels.dashboard.staff_search import FOUND_MAX, Results, search_everywhere
 from runtime.postgres import transaction
 from web.cells import CellPages
@@ -43,7 +43,7 @@ async def search(request: PageRequest) -> Response[Any]:
         )
         entry = request.entry(uuid5(request.form_id, cell.name), SEARCHED, **_match_facts(results))
         async with transaction(cell.state.people_pool) as conn:
-            await write_down(conn, entry, now=request.now)
+            await write_audit_entry(conn, entry, now=request.now)
         return results
 
     outcome = await ask_cells(request.cells, search_cell)

@@ -5,15 +5,15 @@ from typing import Any, Final
 from litestar.response import Response
 
 from commands.bank_orders.retry import retry_order
-from commands.people.audit import tell_account
+from commands.people.audit import audit_for_account
 from commands.webhooks.redeliver import redeliver
 from domain.errors import Refused
 from domain.mode import Mode, Owner
 from readmodels.dashboard.stuck import (
     HELD_MAX,
     SHOWN_MAX,
+    failed_orders,
     failing_lanes,
-    orders_given_up,
     stuck_deliveries,
     stuck_orders,
 )
@@ -56,7 +56,7 @@ async def redeliver_one(request: PageRequest) -> Response[Any]:
     try:
         async with request.change("webhook.redelivered", subject=str(account_id), wakes=[WEBHOOKS], **facts) as conn:
             await redeliver(conn, owner, delivery_id, now=request.now)
-            await tell_account(conn, account_id, "webhook.redelivered", facts, request.origin, now=request.now)
+            await audit_for_account(conn, account_id, "webhook.redelivered", facts, request.origin, now=request.now)
     except Refused:
         return await _page(
             request, fault="Esta entrega não existe mais: o evento saiu do histórico, ou o webhook mudou."
@@ -68,7 +68,7 @@ async def _page(request: PageRequest, *, fault: str = "") -> Response[Any]:
     async with session(request.pool) as conn:
         values = {
             "orders": await stuck_orders(conn, now=request.now),
-            "given_up": await orders_given_up(conn),
+            "given_up": await failed_orders(conn),
             "deliveries": await stuck_deliveries(conn),
             "lanes": await failing_lanes(conn),
         }

@@ -30,7 +30,7 @@ from runtime.jobs import BOLETO_ORDERS, PIX_ORDERS, WEBHOOKS
 from runtime.postgres import session
 from runtime.seal import Seal
 from sql import Connection
-from web.painel.auth.step_up import must_be_one_of_two
+from web.painel.auth.step_up import refuse_newcomer
 from web.painel.list_page import ListPage
 from web.painel.lists import ListQuery
 from web.painel.page_request import PageRequest
@@ -77,7 +77,7 @@ async def show(request: PageRequest) -> Response[Any]:
 async def assign(request: PageRequest) -> Response[Any]:
     """Books the money as a payment of a production charge. The charge's state decides whether the payment is an anomaly
     (contract section 7)."""
-    must_be_one_of_two(request)
+    refuse_newcomer(request)
     suspense_id, note = request.id("suspense_id"), request.field("note")
     charge_id = parse_id(request.field("charge_id").lower())
     fault = _NO_CHARGE if charge_id is None else _note_fault(note)

@@ -105,7 +105,7 @@ TABLE: Final[tuple[Page, ...]] = (
     _page("POST", "/acesso/codigo",                      access.turn_on,             STAFF, early=True),
     _page("POST", "/acesso/codigo/desligar",             access.turn_off,            STAFF),
     _page("POST", "/sair",                               sign_in.leave,              STAFF, early=True),
-    _page("POST", "/sair-de-tudo",                       sign_in.leave_everywhere,   STAFF, early=True),
+    _page("POST", "/sair-de-tudo",                       sign_in.sign_out_everywhere,   STAFF, early=True),
 )
 # fmt: on
 

@@ -27,7 +27,7 @@ from commands.people.staff import (
     is_staff,
     remove_staff,
 )
-from commands.people.tell import tell_admins
+from commands.people.tell import mail_admins
 from domain.errors import Code, Refused
 from domain.merchants.staff import ROLES
 from readmodels.dashboard.people import staff
@@ -35,7 +35,7 @@ from runtime.cells.number import HOME, cell_of_hex, current_cell, in_cell
 from runtime.postgres import DB_UNAVAILABLE, session, transaction
 from sql import Connection
 from web.cells import home_of
-from web.painel.auth.step_up import must_be_proven
+from web.painel.auth.step_up import require_step_up
 from web.painel.fields import Filled
 from web.painel.labels import ROLES as ROLE_WORDS
 from web.painel.page_request import PageRequest
@@ -62,7 +62,7 @@ async def add(request: PageRequest) -> Response[Any]:
     filled = Filled(request)
     email, name, role = filled.value("email").lower(), filled.value("name"), filled.value("role")
     facts = {"Nome": name, "E-mail": email, "Perfil": ROLE_WORDS.get(role, role)}
-    must_be_proven(request, "Convidar uma pessoa para a equipe", facts)
+    require_step_up(request, "Convidar uma pessoa para a equipe", facts)
     try:
         await count_invite(request)
         check_name(name)
@@ -81,7 +81,7 @@ async def add(request: PageRequest) -> Response[Any]:
 async def set_role(request: PageRequest) -> Response[Any]:
     email, role = request.field("email"), request.field("role")
     facts = {"E-mail": email, "Perfil novo": ROLE_WORDS.get(role, role)}
-    must_be_proven(request, "Mudar o perfil de uma pessoa da equipe", facts)
+    require_step_up(request, "Mudar o perfil de uma pessoa da equipe", facts)
     try:
         async with _change_staff(request, ROLE_CHANGED, {"person": email, "role": role}) as conn:
             if not await change_staff_role(conn, email, role, given_at=request.now):
@@ -101,7 +101,7 @@ async def send_link(request: PageRequest) -> Response[Any]:
         return await _page(request, at=email, at_fault="O seu próprio acesso se troca em “Seu acesso”, com a senha.")
     clears_factor = request.field("factor") == "yes"
     facts = {"E-mail": email, "Dois fatores": "serão desligados" if clears_factor else ""}
-    must_be_proven(request, "Enviar um link de acesso a uma pessoa da equipe", facts)
+    require_step_up(request, "Enviar um link de acesso a uma pessoa da equipe", facts)
     try:
         await count_invite(request)
     except Refused:
@@ -121,7 +121,7 @@ async def remove(request: PageRequest) -> Response[Any]:
     email = request.field("email")
     if request.field("sure") != "yes":
         return await _page(request, at=email, at_fault="Confirme que quer remover.")
-    must_be_proven(request, "Remover uma pessoa da equipe", {"E-mail": email})
+    require_step_up(request, "Remover uma pessoa da equipe", {"E-mail": email})
     try:
         async with _change_staff(request, REMOVED, {"person": email}) as conn:
             if not await remove_staff(conn, email):
@@ -138,14 +138,14 @@ async def _change_staff(request: PageRequest, kind: str, facts: Mapping[str, str
     mail_facts, audit_facts = {**facts, **request.doer}, {"role": facts["role"]} if "role" in facts else {}
     async with request.change(kind, subject=facts["person"], **audit_facts) as conn:
         # Before the change, so that an admin who is removed or loses that role is mailed too.
-        await tell_admins(conn, kind, mail_facts, now=request.now, seal=request.seal)
+        await mail_admins(conn, kind, mail_facts, now=request.now, seal=request.seal)
         yield conn
         cells = {each.number: each for each in request.http.app.state.cells()}
         if current_cell() != HOME and (home := home_of([*cells.values()])) is not None:
             mail_facts["cell"] = cells[current_cell()].name
             with in_cell(HOME), suppress(*DB_UNAVAILABLE):
                 async with transaction(home.people_pool) as home_conn:
-                    await tell_admins(home_conn, kind, mail_facts, now=request.now, seal=request.seal)
+                    await mail_admins(home_conn, kind, mail_facts, now=request.now, seal=request.seal)
 
 
 def _is_self(request: PageRequest, email: str) -> bool:

@@ -30,7 +30,7 @@ make = sql.one("month.make", int)
 detach = sql.one("month.detach", int)
 drop = sql.one("month.drop", int)
 detach_feed = sql.one("month.detach_feed", int)
-find_removed = sql.maybe("webhook_endpoint.removed", UUID)
+find_removed_endpoint = sql.maybe("webhook_endpoint.removed", UUID)
 forget_deliveries_of = sql.count("webhook_endpoint.forget_deliveries")
 forget_endpoint = sql.count("webhook_endpoint.forget")
 
@@ -65,7 +65,7 @@ async def _rotate_months(context: Context, table: str) -> None:
 async def forget_endpoints(context: Context) -> int:
     """Delete a batch of deliveries of a removed endpoint, or the endpoint when none is left; returns how many rows."""
     async with session(context.pool) as conn:
-        endpoint_id = await find_removed(conn)
+        endpoint_id = await find_removed_endpoint(conn)
         if endpoint_id is None:
             return 0
         forgotten = await forget_deliveries_of(conn, endpoint_id=endpoint_id, limit=_FORGOTTEN_MAX)

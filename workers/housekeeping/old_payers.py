@@ -3,7 +3,7 @@
 from datetime import timedelta
 from typing import Final
 
-from commands.payers.retention import erase_old
+from commands.payers.retention import erase_expired_payers
 from domain.mode import Mode
 from runtime.postgres import transaction
 from workers.context import Context
@@ -22,5 +22,5 @@ async def erase_old_payers(context: Context) -> int:
     for mode, kept_for in kept.items():
         if kept_for:
             async with transaction(context.pool) as conn:
-                looked_at += await erase_old(conn, mode, kept_for, now=context.now())
+                looked_at += await erase_expired_payers(conn, mode, kept_for, now=context.now())
     return looked_at

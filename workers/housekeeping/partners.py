@@ -10,7 +10,7 @@ from typing import Final
 import structlog
 
 from commands.merchants.partner_copy import copy_partners
-from commands.money.partner_shares import any_away, find_away, mark_sent, receive_shares
+from commands.money.partner_shares import find_shares_to_send, has_shares_to_send, mark_sent, receive_shares
 from runtime.cells.directory import read_cells
 from runtime.cells.number import HOME
 from runtime.coordination.leases import take_lease
@@ -67,7 +67,7 @@ class PartnerCopy:
 async def send_shares(context: Context) -> int:
     """One round; returns how many shares reached another cell."""
     async with session(context.pool) as conn:
-        if not await any_away(conn):
+        if not await has_shares_to_send(conn):
             return 0
         if not await take_lease(conn, name="shares_away", holder=context.worker, lease_s=_SEND_LEASE_S):
             return 0
@@ -92,7 +92,7 @@ async def _send_to_cell(context: Context, number: int, url: str) -> int:
     """Send a cell its shares. Its transaction ends before ours begins: after a worker died between them, another sends
     the shares again."""
     async with session(context.pool) as conn:
-        shares = await find_away(conn, cell=number, limit=SENT_MAX)
+        shares = await find_shares_to_send(conn, cell=number, limit=SENT_MAX)
     if not shares:
         return 0
     try:

@@ -7,7 +7,7 @@ from prometheus_client import Gauge
 from commands.money.partner_shares import post_shares
 from domain.mode import Mode
 from readmodels.reports.fold import ROWS_MAX as FOLDED_MAX
-from readmodels.reports.fold import fold_up_to, settled_up_to
+from readmodels.reports.fold import fold_up_to, wait_for_horizon
 from readmodels.reports.report import freshness
 from readmodels.seals import ROWS_MAX as SEALED_MAX
 from readmodels.seals import extend_seals
@@ -39,7 +39,7 @@ async def fold_reports(context: Context) -> int:
         if not await take_lease(conn, name=LEASE, holder=context.worker, lease_s=LEASE_S):
             forget(_lag)
             return 0
-        horizon = await settled_up_to(conn)
+        horizon = await wait_for_horizon(conn)
     folded: int | None = None
     sealed = 0
     if horizon is not None:

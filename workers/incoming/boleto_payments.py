@@ -16,8 +16,8 @@ from msgspec import Struct
 import sql
 from banks.boletos import BoletoState, PaidBoleto
 from banks.protocol import NotFound, Unknown
-from commands.charges.confirm_boletos import confirm_boletos, find_of_numbers
-from commands.money.suspense import SuspendedMoney, find_told, hold_boletos, suspend_money
+from commands.charges.confirm_boletos import confirm_boletos, find_boletos_by_number
+from commands.money.suspense import SuspendedMoney, find_reported_totals, hold_boletos, suspend_money
 from domain.charge import Charge
 from domain.errors import Refused
 from domain.instants import day_begins
@@ -28,7 +28,7 @@ from runtime.postgres import session, transaction
 from workers.concurrency import ask_all
 from workers.context import Context
 from workers.incoming.own_share import read_share
-from workers.incoming.suspended import tell_suspended
+from workers.incoming.suspended import report_suspended
 
 _BOOKED_MAX: Final = 40  # of the 200 payments a transaction takes, so that each boleto may have several
 
@@ -85,7 +85,8 @@ async def look_at_boletos(
     booked = await book_boletos(context, bank, paid, announced, patient=patient, request_ids=request_ids)
     async with session(context.pool) as conn:
         known = {
-            each.number for each in await find_of_numbers(conn, bank=bank, numbers=[state.number for state in paid])
+            each.number
+            for each in await find_boletos_by_number(conn, bank=bank, numbers=[state.number for state in paid])
         }
     results = {}
     for number in numbers:
@@ -164,8 +165,10 @@ async def suspend_unknown(context: Context, bank: str, unknown: Sequence[Unbooke
     async with transaction(context.pool) as conn:
         await hold_boletos(conn, bank=bank, numbers=numbers)
         # A creation that was given up may have got its charge meanwhile: then the money is booked to the charge.
-        known = {each.number for each in await find_of_numbers(conn, bank=bank, numbers=numbers)}
-        suspended_cents = {each.number: each.cents for each in await find_told(conn, bank=bank, numbers=numbers)}
+        known = {each.number for each in await find_boletos_by_number(conn, bank=bank, numbers=numbers)}
+        suspended_cents = {
+            each.number: each.cents for each in await find_reported_totals(conn, bank=bank, numbers=numbers)
+        }
         new = [
             row for row in unknown if row.number not in known and row.paid_cents > suspended_cents.get(row.number, 0)
         ]
@@ -186,4 +189,4 @@ async def suspend_unknown(context: Context, bank: str, unknown: Sequence[Unbooke
             bank=bank,
             now=context.now(),
         )
-    tell_suspended(bank, added)
+    report_suspended(bank, added)

@@ -88,7 +88,7 @@ def narrowed(progress: Progress, list_pass: Pass) -> Progress | None:
     return replace(progress, window_until=progress.until + timedelta(seconds=half_s), after=None, width_s=half_s)
 
 
-def turned(progress: Progress, next_after: str | None, pages: int, list_pass: Pass) -> Progress:
+def after_page(progress: Progress, next_after: str | None, pages: int, list_pass: Pass) -> Progress:
     """The progress after a page is booked: at the next page of the interval, or at the interval's end. `pages` is how
     many pages the interval had so far, or has in all."""
     assert progress.window_until is not None

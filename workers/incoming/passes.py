@@ -17,7 +17,7 @@ from runtime.coordination.leases import take_lease
 from runtime.postgres import session
 from runtime.seal import UNREADABLE
 from workers.context import Context
-from workers.incoming.intervals import PAGES_MAX, Pass, Progress, begin, narrowed, turned
+from workers.incoming.intervals import PAGES_MAX, Pass, Progress, after_page, begin, narrowed
 from workers.incoming.suspended import count_from_zero
 
 LEASE_S: Final = 120.0
@@ -57,7 +57,7 @@ class Advance(Struct, frozen=True):
 find_progress = sql.maybe("reconciled.progress", Progress)
 set_progress = sql.run("reconciled.set_progress")
 set_aside = sql.many("reconciled.set_aside", str)
-read_after_all = sql.run("reconciled.read_after_all")
+forget_read_items = sql.run("reconciled.read_after_all")
 
 
 async def measure_lag(context: Context, bank: str, method: str, list_pass: Pass) -> None:
@@ -102,7 +102,7 @@ async def advance(context: Context, bank_list: BankList[Item], list_pass: Pass) 
             booked_count += await bank_list.book(page.items)
             await _note_unreadable(context, bank_list, page)
             pages += 1
-            progress = turned(progress, page.following, page.pages or pages, list_pass)
+            progress = after_page(progress, page.following, page.pages or pages, list_pass)
             await _store_progress(context, bank_list, list_pass, progress)
     finally:
         await pages_ahead.close()
@@ -196,7 +196,7 @@ async def _note_unreadable(context: Context, bank_list: BankList[Item], page: Ba
                 now=context.now(),
             )
         readable = [about for about in map(bank_list.known_by, page.items) if about not in abouts]
-        await read_after_all(conn, bank=bank_list.bank, method=bank_list.method, abouts=readable)
+        await forget_read_items(conn, bank=bank_list.bank, method=bank_list.method, abouts=readable)
     for about in new:
         _unreadable.labels(bank_list.bank, bank_list.method).inc()
         _log.error("bank_item_unreadable", bank=bank_list.bank, method=bank_list.method, about=about)

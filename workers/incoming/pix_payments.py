@@ -11,10 +11,10 @@ from msgspec import Struct
 import sql
 from banks.protocol import Bank, CobState, NotFound, Unknown
 from banks.received import ReceivedPix
-from commands.charges.agreed_amount import Agreed, Owed, Parts, agreed_of
+from commands.charges.agreed_amount import Agreed, Owed, Parts, lock_agreed_amounts
 from commands.charges.pay import Confirmation, confirm_payments
 from commands.money.reversals import BankReturn, book_reversals
-from commands.money.suspense import SuspendedMoney, hold_returned, note_returned, suspend_money
+from commands.money.suspense import SuspendedMoney, lock_returned, note_returned, suspend_money
 from domain.charge import Charge
 from domain.errors import Refused
 from domain.mode import Mode
@@ -24,7 +24,7 @@ from runtime.postgres import transaction
 from runtime.seal import SUSPENDED_PAYER, Seal
 from workers.context import Context
 from workers.incoming.own_share import read_share
-from workers.incoming.suspended import tell_suspended
+from workers.incoming.suspended import report_suspended
 
 _BOOKED_MAX: Final = 100  # one transaction; commands/charges/change.py takes twice as many
 
@@ -68,14 +68,14 @@ async def _book_batch(
         rows = await find_unbooked(
             conn,
             bank=bank,
-            charge_ids=[charge_of_txid(pix.txid) for pix in batch],
+            charge_ids=[charge_id_from_txid(pix.txid) for pix in batch],
             end_to_end_ids=list(by_end_to_end_id),
         )
         known = [row for row in rows if row.known]
         new = [by_end_to_end_id[row.end_to_end_id] for row in known]
         # Locks the charges of all of them, not of dual ones alone: two batches might wait for each other's charges.
-        locked_ids = (charge_of_txid(pix.txid) for pix in new) if any(row.dual for row in known) else ()
-        agreed = await agreed_of(conn, {each for each in locked_ids if each is not None})
+        locked_ids = (charge_id_from_txid(pix.txid) for pix in new) if any(row.dual for row in known) else ()
+        agreed = await lock_agreed_amounts(conn, {each for each in locked_ids if each is not None})
         confirmations = [
             _confirmation(pix, row.integrador_code, request_ids.get(pix.end_to_end_id), agreed)
             for pix, row in zip(new, known, strict=True)
@@ -86,10 +86,10 @@ async def _book_batch(
         unknown = [by_end_to_end_id[row.end_to_end_id] for row in rows if not row.known]
         if unknown:
             share = await read_share(conn)
-            unknown = [pix for pix in unknown if share.has_charge(charge_of_txid(pix.txid))]
+            unknown = [pix for pix in unknown if share.has_charge(charge_id_from_txid(pix.txid))]
         suspended = [_suspended_money(pix, context.seal) for pix in unknown]
         added = await suspend_money(conn, suspended, bank=bank, now=context.now())
-    tell_suspended(bank, added)
+    report_suspended(bank, added)
     for pix, outcome in zip(new, outcomes, strict=True):
         if isinstance(outcome, Refused):
             _log.error("pix_not_booked", end_to_end_id=pix.end_to_end_id, code=outcome.code.name)
@@ -104,10 +104,10 @@ async def _book_returns(context: Context, bank: str, returned: Sequence[Received
     returns = [
         BankReturn(
             position=position,
-            charge_id=charge_of_txid(pix.txid),
+            charge_id=charge_id_from_txid(pix.txid),
             boleto_number=pix.boleto_number,
             end_to_end_id=pix.end_to_end_id,
-            refund_id=charge_of_txid(each.id),  # the ids of our refunds are written as our txids are
+            refund_id=charge_id_from_txid(each.id),  # the ids of our refunds are written as our txids are
             bank_id=each.id,
             return_id=each.return_id,
             amount_cents=each.amount_cents,
@@ -118,7 +118,7 @@ async def _book_returns(context: Context, bank: str, returned: Sequence[Received
     for start in range(0, len(returns), _BOOKED_MAX):
         batch = returns[start : start + _BOOKED_MAX]
         async with transaction(context.pool) as conn:
-            await hold_returned(conn, batch, bank=bank)
+            await lock_returned(conn, batch, bank=bank)
             booked = await book_reversals(conn, batch, bank=bank, now=context.now())
             await note_returned(conn, batch, bank=bank, now=context.now())
         if booked:
@@ -141,12 +141,12 @@ def _suspended_money(pix: ReceivedPix, seal: Seal) -> SuspendedMoney:
 async def charge_at_bank(bank: Bank, txid: str) -> CobState | NotFound | Unknown:
     """A charge of API Pix as a bank has it: a cob, or a cobv for a dual charge with terms."""
     state = await bank.pix.get_cob(txid)
-    if isinstance(state, NotFound) and charge_of_txid(txid) is not None:
+    if isinstance(state, NotFound) and charge_id_from_txid(txid) is not None:
         return await bank.cobvs.get_cobv(txid)
     return state
 
 
-def charge_of_txid(txid: str | None) -> UUID | None:
+def charge_id_from_txid(txid: str | None) -> UUID | None:
     """The charge that a txid of ours stands for; None for a txid that is not ours."""
     if txid is None or len(txid) != 32:
         return None
@@ -159,7 +159,7 @@ def charge_of_txid(txid: str | None) -> UUID | None:
 def _confirmation(
     pix: ReceivedPix, integrador_code: str | None, request_id: str | None, agreed: Mapping[UUID, Agreed]
 ) -> Confirmation:
-    charge_id = charge_of_txid(pix.txid)
+    charge_id = charge_id_from_txid(pix.txid)
     assert charge_id is not None
     owed = Owed()
     if charge_id in agreed:

@@ -19,7 +19,7 @@ from banks.lists import BankPage
 from banks.protocol import Done, Rejected
 from banks.transfers import SentTransfer
 from commands.money.reversals import REVERSALS_MAX, BankReturn, book_sent_refunds
-from commands.money.withdraw import Ended, end_withdrawal
+from commands.money.withdraw import WithdrawalEnd, end_withdrawal
 from domain.instants import to_millisecond
 from runtime.coordination.leases import release_lease
 from runtime.jobs import WEBHOOKS
@@ -27,7 +27,7 @@ from runtime.postgres import session, transaction
 from workers.context import Context
 from workers.incoming.intervals import Pass
 from workers.incoming.passes import BankList, Page, advance, hold, lease_name
-from workers.incoming.pix_payments import charge_of_txid
+from workers.incoming.pix_payments import charge_id_from_txid
 
 _DAY = timedelta(days=1)
 # fmt: off
@@ -45,7 +45,7 @@ class _FailedWithdrawal(Struct, frozen=True, gc=False):
     amount_cents: int
 
 
-find_failed = sql.many("withdrawal.failed", _FailedWithdrawal)
+find_failed_withdrawals = sql.many("withdrawal.failed", _FailedWithdrawal)
 
 
 async def reconcile_sent(context: Context, bank: str) -> int:
@@ -73,18 +73,18 @@ async def reconcile_sent(context: Context, bank: str) -> int:
 
 async def book_sent(context: Context, bank: str, items: Sequence[SentTransfer]) -> int:
     """Book the transfers that failed here, each once; returns how many. A differing amount is only logged."""
-    by_id = {charge_of_txid(each.id): each for each in items if each.status == "done"}
+    by_id = {charge_id_from_txid(each.id): each for each in items if each.status == "done"}
     sent = {id: each for id, each in by_id.items() if id is not None}
     if not sent:
         return 0
     booked = 0
     async with session(context.pool) as conn:
-        failed = await find_failed(conn, withdrawal_ids=list(sent))
+        failed = await find_failed_withdrawals(conn, withdrawal_ids=list(sent))
     for row in failed:
         if sent[row.withdrawal_id].amount_cents != row.amount_cents:
             _log.error("sent_another_amount", kind="withdrawal_send", order_id=str(row.withdrawal_id))
             continue
-        ended = Ended(
+        ended = WithdrawalEnd(
             account_id=row.account_id,
             withdrawal_id=row.withdrawal_id,
             end_to_end_id=sent[row.withdrawal_id].reference,

@@ -23,7 +23,7 @@ from runtime.ids import first_id
 from runtime.postgres import session
 from workers.context import Context
 from workers.incoming.boleto_payments import book_listed
-from workers.incoming.pix_payments import book_pix, charge_at_bank, charge_of_txid
+from workers.incoming.pix_payments import book_pix, charge_at_bank, charge_id_from_txid
 from workers.incoming.slices import BankSilent, NoList, slices
 
 DIFFERENCES_MAX: Final = 10_000
@@ -174,7 +174,7 @@ class _BankStatement:
             return await find_pix(
                 conn,
                 bank=self._bank,
-                charge_ids=[charge_of_txid(each.txid) for each in items],
+                charge_ids=[charge_id_from_txid(each.txid) for each in items],
                 end_to_end_ids=[each.end_to_end_id for each in items],
             )
 
@@ -252,7 +252,7 @@ class _BankStatement:
         async for _, _, pages in intervals:
             items: list[ReceivedPix] = self._read_items("return", pages)
             returned = [(each, pix) for pix in items for each in pix.returned]
-            ids = {each.id: charge_of_txid(each.id) for each, _ in returned}
+            ids = {each.id: charge_id_from_txid(each.id) for each, _ in returned}
             before = await self._find_returns(returned, ids)
             await book_pix(self._context, self._bank, items)
             cents = {each.id: each.amount_cents for each, _ in returned}
@@ -285,7 +285,7 @@ class _BankStatement:
             async for _, _, pages in intervals:
                 items: list[SentTransfer] = self._read_items("transfer", pages)
                 sent = {each.id: each for each in items if each.status != "not_done"}
-                ids = {each: charge_of_txid(each) for each in sent}
+                ids = {each: charge_id_from_txid(each) for each in sent}
                 listed |= {id for id in ids.values() if id is not None}
                 await self._report_transfers(sent, ids)
         except NoList as error:

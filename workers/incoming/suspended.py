@@ -14,7 +14,7 @@ def count_from_zero(bank: str) -> None:
     _suspended.labels(bank)
 
 
-def tell_suspended(bank: str, sources: Sequence[str]) -> None:
+def report_suspended(bank: str, sources: Sequence[str]) -> None:
     """`sources` are endToEndIds and boletos' numbers: who paid is not logged."""
     if sources:
         _suspended.labels(bank).inc(len(sources))

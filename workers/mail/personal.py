@@ -5,11 +5,11 @@ from uuid import UUID
 import msgspec
 
 from commands.mail import drop
-from commands.people.links import HOLDS, LinkAsked, make_link
-from commands.people.tell import Told
+from commands.people.links import HOLDS, LinkPurpose, make_link
+from commands.people.tell import SecurityMail
 from domain.merchants.staff import PLATFORM
 from readmodels.documents.mail_letter import Letter
-from readmodels.documents.people_letter import elsewhere_letter, link_letter, security_letter
+from readmodels.documents.people_letter import link_letter, other_account_letter, security_letter
 from runtime.postgres import transaction
 from workers.context import Context
 
@@ -22,12 +22,12 @@ async def personal_letter(
     `about` is the stored content, opened. `account` is the name of the account; `Quita` in mails to staff.
     """
     if kind == "security":
-        notice = msgspec.json.decode(about, type=Told)
+        notice = msgspec.json.decode(about, type=SecurityMail)
         return security_letter(
             kind=notice.kind, at=notice.at, facts=notice.facts, account=account, app_url=context.settings.app_url,
             staff=account_id is None, last=notice.last,
         )  # fmt: skip
-    link_request = msgspec.json.decode(about, type=LinkAsked)
+    link_request = msgspec.json.decode(about, type=LinkPurpose)
     async with transaction(context.pool) as conn:
         link = await make_link(conn, mail_id, to, link_request, now=context.now(), seal=context.seal)
         if link is None:
@@ -36,7 +36,7 @@ async def personal_letter(
             return None
     app_url = context.settings.app_url
     if link.token is None:
-        return elsewhere_letter(account=link.account, app_url=app_url)
+        return other_account_letter(account=link.account, app_url=app_url)
     staff = link.account_id == PLATFORM
     root = "/plataforma" if staff else "/painel"
     return link_letter(

@@ -16,7 +16,7 @@ from msgspec import Struct
 
 import sql
 from commands.mail import stop_token, write_mails, write_notices
-from commands.money.program_payouts import tell_payouts
+from commands.money.program_payouts import mail_payouts
 from domain.mode import Mode, Owner
 from readmodels.charges.boleto import boleto_to_print
 from readmodels.charges.charge import read_doc
@@ -102,7 +102,7 @@ async def write_due_mails(context: Context) -> int:
     async with transaction(context.pool) as conn:
         notices = await write_notices(conn, now=now, seal=context.seal)
     async with transaction(context.pool) as conn:
-        payouts = await tell_payouts(conn, now=now, seal=context.seal)
+        payouts = await mail_payouts(conn, now=now, seal=context.seal)
     return written + notices + payouts
 
 

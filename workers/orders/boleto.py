@@ -38,26 +38,26 @@ from workers.context import Context
 from workers.orders.boleto_changes import (
     BoletoOrder,
     OrderEnded,
-    boleto_of,
-    cancelling,
-    confirming_first,
-    failing,
-    following,
-    redating,
-    terms_of,
+    boleto_to_register,
+    book_payments_before,
+    cancel_charge_change,
+    fail_charge_change,
+    follow_bank,
+    payment_terms_of_order,
+    redate_change,
 )
 from workers.orders.boleto_reconcile import reconcile_boleto
 from workers.orders.lease import (
     LEASE,
     Later,
-    NotOurs,
+    LeaseLost,
+    backoff_s,
     drain_lane,
     log_unknown,
     put_off,
     read_scenario,
     settle,
     store_with_retry,
-    wait_after,
 )
 from workers.orders.queue_head import QueueHead
 
@@ -81,7 +81,7 @@ class _TakenOver(Struct, frozen=True, gc=False):
     """Whether a reconciliation was open when this order was placed (boleto.order_change)."""
 
 
-find_booked = sql.one("boleto.booked_of", int)
+find_booked_cents = sql.one("boleto.booked_of", int)
 claim = sql.many("bank_order.claim_boletos", BoletoOrder)
 
 _read_write_off = msgspec.json.Decoder(WriteOff).decode
@@ -143,7 +143,7 @@ class BoletoOrderWorker:
                     return OrderEnded(_UNAVAILABLE, undo=order.attempts > 1)
                 case Unknown(detail):
                     return Later(detail=detail)
-        boleto = boleto_of(self._context, request, ahead_s=order.ahead_s)
+        boleto = boleto_to_register(self._context, request, ahead_s=order.ahead_s)
         answer = await bank.boletos.register_boleto(boleto)
         match answer:
             case Done(registered):
@@ -158,7 +158,7 @@ class BoletoOrderWorker:
                     ahead_s=order.ahead_s,
                 )
                 if not await self._issue_batcher.submit(registration):
-                    raise NotOurs
+                    raise LeaseLost
                 return None
             case Rejected(code, message):
                 if code in (NUMBER_TAKEN, WRITTEN_OFF):
@@ -182,9 +182,9 @@ class BoletoOrderWorker:
         if order.late(self._context.now()):
             return _PAST_DEADLINE
         if request.fail:
-            change = failing(self._context, order, request)
+            change = fail_charge_change(self._context, order, request)
         else:
-            change = cancelling(
+            change = cancel_charge_change(
                 self._context, order, request.reason, actor=request.actor, request_id=request.request_id
             )
         match await bank.boletos.write_off_boleto(order.number, registered_at=order.registered_at):
@@ -198,7 +198,7 @@ class BoletoOrderWorker:
                 state = await bank.boletos.find_boleto(order.number)
                 if not isinstance(state, BoletoState) or state.status != "paid":
                     return Later(detail="paid, and not to be read yet")
-                return OrderEnded(change=confirming_first(self._context, order, state, change))
+                return OrderEnded(change=book_payments_before(self._context, order, state, change))
             case NotYet(retry_at):
                 return OrderEnded(self._too_early(order, retry_at), undo=order.attempts > 1)
             case Rejected(code, message):
@@ -216,17 +216,17 @@ class BoletoOrderWorker:
             return _PAST_DEADLINE
         due_on = parse_day(request.due_date)
         answer = await bank.boletos.redate_boleto(
-            order.number, due_on, terms=terms_of(order), registered_at=order.registered_at
+            order.number, due_on, terms=payment_terms_of_order(order), registered_at=order.registered_at
         )
         match answer:
             case Done():
-                return OrderEnded(change=redating(self._context, order, due_on, request))
+                return OrderEnded(change=redate_change(self._context, order, due_on, request))
             case Rejected(code) if code in (PAID, WRITTEN_OFF):
                 state = await bank.boletos.find_boleto(order.number)
                 if not isinstance(state, BoletoState):
                     return Later(detail="the boleto cannot be read")
                 # A boleto paid with too little is pending here and closed at the bank for ever: no try will succeed.
-                return OrderEnded(_NOT_PENDING, change=following(self._context, order, state))
+                return OrderEnded(_NOT_PENDING, change=follow_bank(self._context, order, state))
             case NotYet(retry_at):
                 return OrderEnded(self._too_early(order, retry_at))
             case Rejected(code, message):
@@ -241,7 +241,7 @@ class BoletoOrderWorker:
         if order.number is None or (order.status != Status.PENDING and not request.force):
             return OrderEnded(_NOT_PENDING)
         async with session(self._context.pool) as conn:
-            booked_cents = await find_booked(conn, bank=order.bank, number=order.number)
+            booked_cents = await find_booked_cents(conn, bank=order.bank, number=order.number)
         at_bank = await simulated.boletos.booked(order.number)
         # Money not booked here yet may be this order's own payment from before a crash: then it is not paid again.
         has_unbooked = at_bank is not None and (at_bank.state == ANNOUNCED or at_bank.paid_cents > booked_cents)
@@ -267,7 +267,7 @@ class BoletoOrderWorker:
         if not isinstance(state, BoletoState) or state.status in ("open", "in_between"):
             return Later(detail="not settled yet")
         wanted = None if request.force else Status.PAID
-        return OrderEnded(change=following(self._context, order, state, wanted=wanted, payments=request.times))
+        return OrderEnded(change=follow_bank(self._context, order, state, wanted=wanted, payments=request.times))
 
     def _too_early(self, order: BoletoOrder, retry_at: datetime | None) -> Outcome:
         """The refusal when the bank takes no change yet, with the time to come back."""
@@ -302,7 +302,7 @@ class BoletoOrderWorker:
             overtaken = await self._was_overtaken(conn, order, outcome)
             state = "refused" if outcome.refused else "done"
             if not await settle(conn, [(order, state, _encode(outcome))], now=now):
-                raise NotOurs  # this rolls back all of it: giving the order up has left an order to reconcile
+                raise LeaseLost  # this rolls back all of it: giving the order up has left an order to reconcile
             undo = ended.undo or overtaken or _needs_reconciliation(order, outcome)
             if undo:
                 await order_reconciliation(
@@ -340,7 +340,7 @@ class BoletoOrderWorker:
         now = self._context.now()
         is_reconciliation = order.kind == OrderKind.BOLETO_RECONCILE
         if is_reconciliation or (order.attempts < ATTEMPTS_MAX and not order.late(now)):
-            wait_s = wait_after(RECONCILE_BACKOFF_S if is_reconciliation else BACKOFF_S, order.attempts)
+            wait_s = backoff_s(RECONCILE_BACKOFF_S if is_reconciliation else BACKOFF_S, order.attempts)
             await put_off(self._context, order, later, wait_s)
             return None
         log_unknown(order, later)
@@ -355,7 +355,7 @@ class BoletoOrderWorker:
                 untouched=0 if later.asked else 1,
             )
         if not given_up:
-            raise NotOurs
+            raise LeaseLost
         self._context.jobs.wake(BOLETO_ORDERS[self._mode])
         return _UNAVAILABLE
 

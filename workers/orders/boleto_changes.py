@@ -76,7 +76,7 @@ class OrderEnded(Struct, frozen=True):
     request: bytes | None = None
 
 
-def boleto_of(context: Context, request: Registration, *, ahead_s: int = 0) -> NewBoleto:
+def boleto_to_register(context: Context, request: Registration, *, ahead_s: int = 0) -> NewBoleto:
     doc = request.payload.charge
     assert doc.boleto is not None
     assert doc.due_date is not None
@@ -93,11 +93,13 @@ def boleto_of(context: Context, request: Registration, *, ahead_s: int = 0) -> N
     )
 
 
-def terms_of(order: BoletoOrder) -> PaymentTerms | None:
+def payment_terms_of_order(order: BoletoOrder) -> PaymentTerms | None:
     return None if order.doc is None else read_doc(order.doc).terms
 
 
-def cancelling(context: Context, order: BoletoOrder, reason: str, *, actor: str, request_id: str | None) -> Change:
+def cancel_charge_change(
+    context: Context, order: BoletoOrder, reason: str, *, actor: str, request_id: str | None
+) -> Change:
     async def change(conn: Connection) -> Changed | None:
         command = cancellation(
             order.charge_id,
@@ -113,7 +115,7 @@ def cancelling(context: Context, order: BoletoOrder, reason: str, *, actor: str,
     return change
 
 
-def failing(context: Context, order: BoletoOrder, request: WriteOff) -> Change:
+def fail_charge_change(context: Context, order: BoletoOrder, request: WriteOff) -> Change:
     async def change(conn: Connection) -> Changed | None:
         return await fail_charge(
             conn,
@@ -129,7 +131,7 @@ def failing(context: Context, order: BoletoOrder, request: WriteOff) -> Change:
     return change
 
 
-def redating(context: Context, order: BoletoOrder, due_on: date, request: Redate) -> Change:
+def redate_change(context: Context, order: BoletoOrder, due_on: date, request: Redate) -> Change:
     async def redate(conn: Connection) -> Changed | None:
         assert order.doc is not None
         doc = read_doc(order.doc)
@@ -151,7 +153,7 @@ def redating(context: Context, order: BoletoOrder, due_on: date, request: Redate
     return redate
 
 
-def following(
+def follow_bank(
     context: Context,
     order: BoletoOrder,
     state: BoletoState,
@@ -167,7 +169,7 @@ def following(
         await _book_payments(context, order.bank, conn, state, payments=payments)
         if state.status == "written_off" and order.number is not None:
             # Refused when the charge is no longer pending: then there is nothing to cancel.
-            await cancelling(context, order, reason, actor=BANK, request_id=None)(conn)
+            await cancel_charge_change(context, order, reason, actor=BANK, request_id=None)(conn)
         for charge in await lock_charges(conn, charge_ids=[order.charge_id]):
             if wanted is not None and charge.status != wanted:
                 return Refused(Code.CHARGE_NOT_PENDING)
@@ -176,7 +178,7 @@ def following(
     return change
 
 
-def confirming_first(context: Context, order: BoletoOrder, state: BoletoState, change: Change) -> Change:
+def book_payments_before(context: Context, order: BoletoOrder, state: BoletoState, change: Change) -> Change:
     """Book what the boleto was paid with, then make `change`. A boleto paid with too little is closed at the bank while
     its charge is open, and then nothing stands against `change`."""
 
@@ -187,7 +189,7 @@ def confirming_first(context: Context, order: BoletoOrder, state: BoletoState, c
     return book_then_change
 
 
-def issuing_found(context: Context, order: BoletoOrder, request: Registration, state: BoletoState) -> Change:
+def issue_paid_boleto_change(context: Context, order: BoletoOrder, request: Registration, state: BoletoState) -> Change:
     async def change(conn: Connection) -> Changed | None:
         _log.error("boleto_paid_after_it_was_given_up", number=state.number)
         settled_cents = await leave_suspense(conn, [state.number], bank=order.bank)

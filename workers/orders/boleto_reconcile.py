@@ -20,12 +20,12 @@ from workers.context import Context
 from workers.orders.boleto_changes import (
     BoletoOrder,
     OrderEnded,
-    boleto_of,
-    following,
-    issuing_found,
-    terms_of,
+    boleto_to_register,
+    follow_bank,
+    issue_paid_boleto_change,
+    payment_terms_of_order,
 )
-from workers.orders.lease import WATCH, Later
+from workers.orders.lease import LOST_CALL_WATCH, Later
 
 LOOK_AGAIN: Final = timedelta(seconds=31)
 """Between looks at a boleto that seems untouched: within 30 s of a question the bank may repeat its earlier answer."""
@@ -54,13 +54,13 @@ async def reconcile_boleto(context: Context, bank: Bank, order: BoletoOrder) -> 
     if number is None:
         assert reconciliation.after == OrderKind.BOLETO_REGISTER, "only a creation that failed has no boleto here"
         registration = read_registration(reconciliation.request)
-        number = boleto_of(context, registration).number
+        number = boleto_to_register(context, registration).number
     now = context.now()
     match await bank.boletos.find_boleto(number):
         case Unknown(detail):
             return Later(detail=detail)
         case NotFound():
-            if now < order.created_at + WATCH:
+            if now < order.created_at + LOST_CALL_WATCH:
                 return Later(detail="may be on its way")
             if order.status == Status.PENDING:
                 _log.error("boleto_not_at_bank", number=number)
@@ -69,7 +69,7 @@ async def reconcile_boleto(context: Context, bank: Bank, order: BoletoOrder) -> 
             if (
                 registration is not None
                 and not registration.stands
-                and not _is_our_boleto(state, boleto_of(context, registration))
+                and not _is_our_boleto(state, boleto_to_register(context, registration))
             ):
                 # Another issuer under the agreement has the number: that boleto is not ours to touch.
                 _log.warning("boleto_number_taken", number=number)
@@ -89,7 +89,7 @@ def _may_still_change(order: BoletoOrder, reconciliation: Reconciliation, now: d
         not order.test
         and reconciliation.after in (OrderKind.BOLETO_WRITE_OFF, OrderKind.BOLETO_REDATE)
         and order.status in (Status.PENDING, Status.EXPIRED)
-        and now < order.created_at + WATCH
+        and now < order.created_at + LOST_CALL_WATCH
     )
 
 
@@ -101,14 +101,16 @@ async def _reconcile_found(
         return Later(detail="money may be on its way", at=_next_look_at(order, now))
     if state.status == "paid":
         if order.number is None:
-            return OrderEnded(change=issuing_found(context, order, read_registration(reconciliation.request), state))
-        return OrderEnded(change=following(context, order, state))
+            return OrderEnded(
+                change=issue_paid_boleto_change(context, order, read_registration(reconciliation.request), state)
+            )
+        return OrderEnded(change=follow_bank(context, order, state))
     if state.status == "written_off":
         written_off = reconciliation.after == OrderKind.BOLETO_WRITE_OFF
         reason = _read_write_off_reason(reconciliation.request).reason if written_off else CancelReason.CANCELLED
-        return OrderEnded(change=following(context, order, state, reason=reason))
+        return OrderEnded(change=follow_bank(context, order, state, reason=reason))
     if order.status == Status.PENDING:
-        terms = terms_of(order)
+        terms = payment_terms_of_order(order)
         # The bank may have our due date again, but not yet the days that are counted from it.
         if order.due_on is None or (order.due_on == state.due_on and state.follows(terms)):
             return OrderEnded()

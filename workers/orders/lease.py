@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 LEASE: Final = timedelta(seconds=30)
 CALL_S: Final = 25.0
 """Shorter than the lease, so that no order is ever with two workers."""
-WATCH: Final = timedelta(seconds=60)
+LOST_CALL_WATCH: Final = timedelta(seconds=60)
 """For so long after a call whose answer was lost, the bank may still carry it out, or show the state from before it:
 neither a refusal nor "not found" is believed. It exceeds the life of any call of ours and the age of any detail that
 the bank shows."""
@@ -103,7 +103,7 @@ class Later(Struct, frozen=True, kw_only=True):
     """When an attempt that the bank may have carried out was last left without an answer."""
 
 
-class NotOurs(Exception):
+class LeaseLost(Exception):
     """Another lease has the order by now, or it was given up: this worker must not end it."""
 
 
@@ -192,7 +192,7 @@ async def _ask_and_store(
                 result = await ask(order)
         except DB_UNAVAILABLE as error:
             result = Later(detail=type(error).__name__, silent=True, lost_at=context.now())
-        except NotOurs:
+        except LeaseLost:
             raise
         except Exception:
             # A fault of ours. The order is tried again like any unknown outcome, ever more seldom, and the log has it.
@@ -209,7 +209,7 @@ async def _ask_and_store(
             )
         known = result
         await store_with_retry(lambda: store(order, known))
-    except NotOurs:
+    except LeaseLost:
         pass
     except Exception:
         _log.exception("bank_order_not_stored", order_id=str(order.order_id), kind=order.kind)
@@ -220,11 +220,11 @@ def order_span(context: Context, order: ClaimedOrder, request_id: str | None) ->
     if context.traces is None:
         return nullcontext()
     return context.traces.span(
-        f"order {order.kind}", request_id=request_id, own=str(order.order_id), attributes=traced_as(order)
+        f"order {order.kind}", request_id=request_id, own=str(order.order_id), attributes=span_attributes(order)
     )
 
 
-def traced_as(order: ClaimedOrder) -> dict[str, str | int | bool]:
+def span_attributes(order: ClaimedOrder) -> dict[str, str | int | bool]:
     return {
         "quita.order_id": str(order.order_id),
         "quita.kind": order.kind,
@@ -259,7 +259,7 @@ async def settle(
     return set(rows)
 
 
-def wait_after(waits_s: Sequence[float], attempts: int, *, wait_s_max: float = float("inf")) -> float:
+def backoff_s(waits_s: Sequence[float], attempts: int, *, wait_s_max: float = float("inf")) -> float:
     """Seconds until the next attempt."""
     return min(waits_s[min(attempts, len(waits_s)) - 1], wait_s_max) * random.uniform(0.8, 1.2)  # noqa: S311  spreads load
 

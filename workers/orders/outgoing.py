@@ -24,7 +24,7 @@ from domain.refund import FailureCode
 from runtime.postgres import session
 from sql import Connection
 from workers.context import Context
-from workers.orders.lease import LEASE, WATCH, ClaimedOrder, Later, put_off, settle, wait_after
+from workers.orders.lease import LEASE, LOST_CALL_WATCH, ClaimedOrder, Later, backoff_s, put_off, settle
 
 BACKOFF_S: Final = (0.5, 1.0, 2.0, 5.0, 15.0, 60.0, 300.0, 900.0)
 SILENT_S: Final = 25.0
@@ -56,7 +56,7 @@ class LastAnswer(Struct, frozen=True, gc=False, omit_defaults=True):
     """When an attempt that may have sent the money was last left without an answer; None when there was none."""
 
 
-class Known(Struct, frozen=True, kw_only=True):
+class MoneyOutcome(Struct, frozen=True, kw_only=True):
     """How the order ended. Without a failure, the money was sent under the bank's `reference`."""
 
     reference: str | None = None
@@ -77,7 +77,7 @@ async def claim_money(context: Context, lane: OrderLane, mode: Mode, limit: int)
         return await _claim(conn, lane=lane, test=mode.test, now=now, limit=limit, lease=LEASE)
 
 
-async def found_sent(
+async def find_earlier_send(
     order: MoneyOrder, find: Callable[[], Awaitable[Sent | NotFound | Unknown]]
 ) -> Done[Sent] | Unknown | None:
     """What became of earlier attempts; None when the bank has no such transfer, so that the money may be sent."""
@@ -94,7 +94,7 @@ async def found_sent(
 
 def judge(
     order: MoneyOrder, answer: Answer, amount_cents: int, lost_at: datetime | None, *, now: datetime
-) -> Known | Later:
+) -> MoneyOutcome | Later:
     """What the bank's answer means; any answer that is not final is asked again. `lost_at` is as in `LastAnswer`."""
     match answer:
         case Unknown(detail):
@@ -108,7 +108,7 @@ def judge(
         case Done(Sent(status="not_done", detail=detail)):
             return _not_sent(order, FailureCode.NOT_CARRIED_OUT, detail)
         case Done(Sent(reference=reference)):
-            return Known(reference=reference)
+            return MoneyOutcome(reference=reference)
         case Rejected(code, message):
             if _may_still_succeed(order, code, lost_at, now):
                 return Later(detail=f"refused: {code}", lost_at=lost_at)
@@ -122,17 +122,17 @@ def _may_still_succeed(order: MoneyOrder, code: str, lost_at: datetime | None, n
         # A bank that sends nothing cannot say what became of money sent earlier: a person has to look into it.
         _log.error("sent_and_not_to_be_asked_about", kind=order.kind, order_id=str(order.order_id))
         return True
-    if code == PIX_UNKNOWN and (now < order.created_at + WATCH or order.attempts < ATTEMPTS_MIN):
+    if code == PIX_UNKNOWN and (now < order.created_at + LOST_CALL_WATCH or order.attempts < ATTEMPTS_MIN):
         return True
-    return lost_at is not None and now < lost_at + WATCH
+    return lost_at is not None and now < lost_at + LOST_CALL_WATCH
 
 
-def _not_sent(order: MoneyOrder, failure: FailureCode, detail: str | None) -> Known:
+def _not_sent(order: MoneyOrder, failure: FailureCode, detail: str | None) -> MoneyOutcome:
     _log.warning("money_not_sent", kind=order.kind, order_id=str(order.order_id), failure=failure, test=order.test)
-    return Known(failure=failure, detail=detail)
+    return MoneyOutcome(failure=failure, detail=detail)
 
 
-def lost_before(order: MoneyOrder, *, now: datetime) -> datetime | None:
+def last_unanswered_at(order: MoneyOrder, *, now: datetime) -> datetime | None:
     """When an earlier attempt was last left without an answer; `now` when the previous attempt stored no outcome."""
     if order.attempts == 1:
         return None
@@ -140,9 +140,9 @@ def lost_before(order: MoneyOrder, *, now: datetime) -> datetime | None:
     return now if last is None or last.attempt != order.attempts - 1 else last.lost_at
 
 
-async def settle_known(
-    conn: Connection, known: Sequence[tuple[MoneyOrder, Known]], *, now: datetime
-) -> list[tuple[MoneyOrder, Known]]:
+async def settle_money_orders(
+    conn: Connection, known: Sequence[tuple[MoneyOrder, MoneyOutcome]], *, now: datetime
+) -> list[tuple[MoneyOrder, MoneyOutcome]]:
     """End the orders; returns those still under this lease. The others are left to whichever worker has their lease."""
     settled = await settle(
         conn,
@@ -160,11 +160,11 @@ async def settle_known(
 
 
 async def put_off_money(context: Context, order: MoneyOrder, later: Later) -> None:
-    wait_s = money_wait(order.attempts, silent=later.silent)
+    wait_s = money_backoff_s(order.attempts, silent=later.silent)
     last = LastAnswer(later.detail, order.attempts, later.lost_at)
     await put_off(context, order, later, wait_s, outcome=_encode(last))
 
 
-def money_wait(attempts: int, *, silent: bool) -> float:
+def money_backoff_s(attempts: int, *, silent: bool) -> float:
     """Seconds until the next question."""
-    return wait_after(BACKOFF_S, attempts, wait_s_max=SILENT_S if silent else BACKOFF_S[-1])
+    return backoff_s(BACKOFF_S, attempts, wait_s_max=SILENT_S if silent else BACKOFF_S[-1])

@@ -33,21 +33,21 @@ from workers.context import Context
 from workers.orders.lease import (
     CALL_S,
     LEASE,
-    WATCH,
+    LOST_CALL_WATCH,
     Later,
+    backoff_s,
     do_order,
     put_off,
     read_request_id,
     read_scenario,
     settle,
+    span_attributes,
     store_with_retry,
-    traced_as,
-    wait_after,
 )
 from workers.orders.pix_requests import (
     PixOrder,
-    asked_cob,
-    asked_cobv,
+    cob_to_register,
+    cobv_to_register,
     read_cob,
     read_terms,
     simulated_pix,
@@ -75,7 +75,7 @@ class _ChargeEnds(Struct, frozen=True, gc=False):
 
 
 claim = sql.many("bank_order.claim_pix", PixOrder)
-find_end = sql.one("bank_order.ends", _ChargeEnds)
+find_charge_end = sql.one("bank_order.ends", _ChargeEnds)
 callback_registered = sql.run("bank_order.callback_registered")
 callback_refused = sql.run("bank_order.callback_refused")
 
@@ -150,12 +150,12 @@ async def _register_cob(context: Context, bank: Bank, order: PixOrder) -> Answer
     if not _needs_registration(order, context.now()):
         return DONE
     if order.terms is not None:
-        cobv = asked_cobv(context, order, order.terms)
+        cobv = cobv_to_register(context, order, order.terms)
         if cobv is None:
             return DONE
         answer: Done[Any] | Rejected | Unknown = await bank.cobvs.put_cobv(cobv)
     else:
-        answer = await bank.pix.put_cob(asked_cob(context, order))
+        answer = await bank.pix.put_cob(cob_to_register(context, order))
     return DONE if isinstance(answer, Done) or _was_registered(order, answer) else answer
 
 
@@ -195,7 +195,7 @@ async def _revise_cob(context: Context, bank: Bank, order: PixOrder) -> Answer:
     if not isinstance(answer, Done):
         return answer
     async with session(context.pool) as conn:
-        ends = await find_end(conn, charge_id=order.charge_id)
+        ends = await find_charge_end(conn, charge_id=order.charge_id)
     return DONE if ends == _ChargeEnds(order.expires_at, order.due_on) else Unknown("re-dated again")
 
 
@@ -233,7 +233,7 @@ def _may_still_succeed(order: PixOrder, now: datetime) -> bool:
     """Whether an earlier registration, whose answer was lost, may still go through: the charge would fail here while
     its cob can be paid at the bank. The sandbox's bank is in this process, so nothing is on its way there."""
     may_be_lost = order.kind == OrderKind.COB_REGISTER and order.attempts > 1 and not order.test
-    return may_be_lost and now < order.created_at + WATCH
+    return may_be_lost and now < order.created_at + LOST_CALL_WATCH
 
 
 async def _store(context: Context, batcher: Batcher[PixOrder, None], order: PixOrder, answer: Answer | Later) -> None:
@@ -250,7 +250,7 @@ async def _store_not_done(context: Context, order: PixOrder, answer: Rejected | 
     if isinstance(answer, Unknown):
         answer = Later(detail=answer.detail)
     if isinstance(answer, Later):
-        await put_off(context, order, answer, wait_after(BACKOFF_S, order.attempts))
+        await put_off(context, order, answer, backoff_s(BACKOFF_S, order.attempts))
         return
     fail_outcome: Outcome | None = None
     outcome = _encode({"code": answer.code, "message": answer.message})
@@ -285,7 +285,7 @@ async def _carry_out_batch(
         cobs = [order for order in orders if order.kind == OrderKind.COB_REGISTER and _needs_registration(order, now)]
         refused: list[tuple[PixOrder, Rejected]] = []
         if cobs:
-            answers = await bank.put_cobs([asked_cob(context, order) for order in cobs])
+            answers = await bank.put_cobs([cob_to_register(context, order) for order in cobs])
             refused = [
                 (order, answer)
                 for order, answer in zip(cobs, answers, strict=True)
@@ -317,7 +317,7 @@ def _trace_batch(traces: Traces, orders: Sequence[PixOrder], began_ns: int) -> N
             f"order {order.kind}",
             request_id=read_request_id(order.request),
             own=str(order.order_id),
-            attributes={**traced_as(order), "quita.outcome": "known"},
+            attributes={**span_attributes(order), "quita.outcome": "known"},
             began_ns=began_ns,
             ended_ns=ended_ns,
         )

@@ -43,7 +43,7 @@ _read_simulation = msgspec.json.Decoder(PixSimulation).decode
 _read_payer = msgspec.json.Decoder(_Payer).decode
 
 
-def asked_cob(context: Context, order: PixOrder) -> Cob:
+def cob_to_register(context: Context, order: PixOrder) -> Cob:
     assert order.charge_id is not None
     request = read_cob(order.request)
     payer = _Payer()
@@ -63,7 +63,7 @@ def asked_cob(context: Context, order: PixOrder) -> Cob:
     )
 
 
-def asked_cobv(context: Context, order: PixOrder, terms: bytes) -> Cobv | None:
+def cobv_to_register(context: Context, order: PixOrder, terms: bytes) -> Cobv | None:
     """The cobv with these terms; None for a test charge paid, and its payer erased, before it was registered."""
     if order.payer_sealed is None:
         return None

@@ -26,14 +26,14 @@ from workers.context import Context
 from workers.orders.lease import Later, drain_lane, read_request_id
 from workers.orders.outgoing import (
     Answer,
-    Known,
     MoneyOrder,
+    MoneyOutcome,
     claim_money,
-    found_sent,
+    find_earlier_send,
     judge,
-    lost_before,
+    last_unanswered_at,
     put_off_money,
-    settle_known,
+    settle_money_orders,
 )
 
 _ENDED_MAX = 50
@@ -53,7 +53,7 @@ class RefundOrderWorker:
     def __init__(self, context: Context, mode: Mode) -> None:
         self._context = context
         self._mode = mode
-        self._end_batcher: Batcher[tuple[MoneyOrder, Known], None] = Batcher(
+        self._end_batcher: Batcher[tuple[MoneyOrder, MoneyOutcome], None] = Batcher(
             self._end_refunds, lanes=2, batch_max=_ENDED_MAX
         )
 
@@ -64,8 +64,8 @@ class RefundOrderWorker:
     async def _claim(self, limit: int) -> list[MoneyOrder]:
         return await claim_money(self._context, OrderLane.REFUND, self._mode, limit)
 
-    async def _ask(self, order: MoneyOrder) -> Known | Later:
-        lost_at = lost_before(order, now=self._context.now())
+    async def _ask(self, order: MoneyOrder) -> MoneyOutcome | Later:
+        lost_at = last_unanswered_at(order, now=self._context.now())
         request = _READ_REQUEST[order.kind](order.request)
         bank = acting(self._context.banks.of(order.mode, order.bank), request.scenario, attempt=order.attempts)
         match request:
@@ -77,7 +77,7 @@ class RefundOrderWorker:
 
     async def _return_pix(self, bank: Bank, order: MoneyOrder, request: RefundReturn) -> Answer:
         id = request.refund_id.hex
-        if earlier := await found_sent(order, partial(bank.transfers.find_return, request.end_to_end_id, id)):
+        if earlier := await find_earlier_send(order, partial(bank.transfers.find_return, request.end_to_end_id, id)):
             return earlier
         return await bank.transfers.return_pix(
             Return(
@@ -90,7 +90,7 @@ class RefundOrderWorker:
 
     async def _send_transfer(self, bank: Bank, order: MoneyOrder, request: RefundTransfer) -> Answer:
         id = request.refund_id.hex
-        if earlier := await found_sent(order, partial(bank.transfers.find_transfer, id)):
+        if earlier := await find_earlier_send(order, partial(bank.transfers.find_transfer, id)):
             return earlier
         destination = _read_destination(
             self._context.seal.open(b64decode(request.destination_sealed), DESTINATION, request.refund_id)
@@ -105,23 +105,23 @@ class RefundOrderWorker:
             )
         )
 
-    async def _store(self, order: MoneyOrder, result: Known | Later) -> None:
+    async def _store(self, order: MoneyOrder, result: MoneyOutcome | Later) -> None:
         if isinstance(result, Later):
             await put_off_money(self._context, order, result)
             return
         await self._end_batcher.submit((order, result))
         self._context.jobs.wake(WEBHOOKS)
 
-    async def _end_refunds(self, known: Sequence[tuple[MoneyOrder, Known]]) -> list[None]:
+    async def _end_refunds(self, known: Sequence[tuple[MoneyOrder, MoneyOutcome]]) -> list[None]:
         now = self._context.now()
         async with transaction(self._context.pool) as conn:
-            endings = [_refund_ending(order, each) for order, each in await settle_known(conn, known, now=now)]
+            endings = [_refund_ending(order, each) for order, each in await settle_money_orders(conn, known, now=now)]
             if endings:
                 await end_refunds(conn, endings, now=to_millisecond(now))
         return [None] * len(known)
 
 
-def _refund_ending(order: MoneyOrder, known: Known) -> Ending:
+def _refund_ending(order: MoneyOrder, known: MoneyOutcome) -> Ending:
     assert order.charge_id is not None
     is_return = order.kind == OrderKind.REFUND_RETURN
     return Ending(

@@ -12,7 +12,7 @@ import structlog
 
 from banks.transfers import Transfer
 from commands.bank_orders.kinds import OrderLane, SendOrder
-from commands.money.withdraw import Ended, check_approved, daily_withdrawal, end_withdrawal, start_sending
+from commands.money.withdraw import WithdrawalEnd, check_approved, daily_withdrawal, end_withdrawal, start_sending
 from domain import errors
 from domain.instants import SAO_PAULO, to_millisecond
 from domain.mode import Mode
@@ -20,17 +20,17 @@ from domain.withdrawal import Withdrawal, WithdrawalFailure
 from runtime.jobs import WEBHOOKS
 from runtime.postgres import DB_UNAVAILABLE, session, transaction
 from workers.context import Context
-from workers.orders.lease import Later, NotOurs, drain_lane, read_request_id
+from workers.orders.lease import Later, LeaseLost, drain_lane, read_request_id
 from workers.orders.outgoing import (
     Answer,
-    Known,
     MoneyOrder,
+    MoneyOutcome,
     claim_money,
-    found_sent,
+    find_earlier_send,
     judge,
-    lost_before,
+    last_unanswered_at,
     put_off_money,
-    settle_known,
+    settle_money_orders,
 )
 
 _DAILY_ACCOUNTS_MAX = 50
@@ -52,9 +52,9 @@ class WithdrawalOrderWorker:
     async def _claim(self, limit: int) -> list[MoneyOrder]:
         return await claim_money(self._context, OrderLane.WITHDRAWAL, Mode.PRODUCTION, limit)
 
-    async def _ask(self, order: MoneyOrder) -> Known | Later:
+    async def _ask(self, order: MoneyOrder) -> MoneyOutcome | Later:
         now = self._context.now()
-        lost_at = lost_before(order, now=now)
+        lost_at = last_unanswered_at(order, now=now)
         try:
             try:
                 async with transaction(self._context.pool) as conn:
@@ -62,7 +62,7 @@ class WithdrawalOrderWorker:
             except DB_UNAVAILABLE as error:
                 return Later(detail=type(error).__name__, silent=True, lost_at=lost_at)
             if doc is None:
-                raise NotOurs  # the withdrawal and its order were cancelled before the bank was asked
+                raise LeaseLost  # the withdrawal and its order were cancelled before the bank was asked
             answer = await self._send(order, _read_request(order.request))
         except errors.Refused as refused:
             # The account is blocked, and nothing was sent by this attempt.
@@ -73,7 +73,7 @@ class WithdrawalOrderWorker:
         """Raises errors.Refused(KYC_REQUIRED) when the bank has not sent it and the account has been blocked."""
         bank = self._context.banks.of(order.mode, order.bank)
         id = order.order_id.hex
-        if earlier := await found_sent(order, partial(bank.transfers.find_transfer, id)):
+        if earlier := await find_earlier_send(order, partial(bank.transfers.find_transfer, id)):
             return earlier
         if order.attempts > 1:
             # The account may have been blocked since the first attempt, and the bank has sent nothing.
@@ -89,14 +89,14 @@ class WithdrawalOrderWorker:
             )
         )
 
-    async def _store(self, order: MoneyOrder, result: Known | Later) -> None:
+    async def _store(self, order: MoneyOrder, result: MoneyOutcome | Later) -> None:
         if isinstance(result, Later):
             await put_off_money(self._context, order, result)
             return
         now = self._context.now()
         async with transaction(self._context.pool) as conn:
-            if await settle_known(conn, [(order, result)], now=now):
-                ended = Ended(
+            if await settle_money_orders(conn, [(order, result)], now=now):
+                ended = WithdrawalEnd(
                     account_id=order.account_id,
                     withdrawal_id=order.order_id,
                     end_to_end_id=result.reference,

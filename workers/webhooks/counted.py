@@ -26,7 +26,7 @@ _delay: Final = cache(
 _log = structlog.get_logger()
 
 
-def named(due: DueDelivery) -> dict[str, Any]:
+def log_fields(due: DueDelivery) -> dict[str, Any]:
     """The fields that identify a delivery in a log line."""
     return {
         "delivery_id": str(due.delivery_id),
@@ -41,7 +41,7 @@ def count_attempt(due: DueDelivery, answer: ReceiverAnswer, started_at: datetime
     """Count the attempt, and log one line for it, as the API does for each request."""
     mode = "test" if due.test else "production"
     duration_ms = round(duration_s * 1000)
-    _log.info("webhook_sent", outcome=answer.outcome, status=answer.status, duration_ms=duration_ms, **named(due))
+    _log.info("webhook_sent", outcome=answer.outcome, status=answer.status, duration_ms=duration_ms, **log_fields(due))
     _attempts(answer.outcome, mode).inc()
     _duration(mode).observe(duration_s)
     if due.attempt == 1 and not due.probe:

@@ -29,7 +29,7 @@ from runtime.batching import Batcher
 from runtime.postgres import DB_UNAVAILABLE, session, transaction
 from workers.context import Context
 from workers.webhooks.attempt import ReceiverAnswer
-from workers.webhooks.counted import count_attempt, named
+from workers.webhooks.counted import count_attempt, log_fields
 from workers.webhooks.lanes import DueDelivery, FinishedAttempt, store_attempts, tend_lanes
 from workers.webhooks.traced import post_traced
 
@@ -308,7 +308,7 @@ class WebhookDispatcher:
             await self._store_batcher.submit(FinishedAttempt(due, answer, started_at, round(duration_s * 1000), chance))
         except Exception:
             # Our fault, not the receiver's: nothing is stored, and the lease runs out.
-            _log.exception("delivery_failed_here", **named(due))
+            _log.exception("delivery_failed_here", **log_fields(due))
         finally:
             aging_timer.cancel()
             self._count_as_stored(due.delivery_id)
@@ -370,7 +370,7 @@ class WebhookDispatcher:
                 await asyncio.sleep(wait_s)
         for attempt, outcome in zip(attempts, outcomes, strict=True):
             if outcome.state == "exhausted":
-                _log.warning("delivery_exhausted", **named(attempt.due))
+                _log.warning("delivery_exhausted", **log_fields(attempt.due))
             elif outcome.state == "pending":
                 self._wake_at(outcome.due_at, now)
         for at in blocked_untils:

@@ -10,7 +10,7 @@ import sql
 from sql import Connection
 
 
-class KeptLogo(Struct, frozen=True):
+class StoredLogo(Struct, frozen=True):
     """PNGs, opaque and not interlaced, of at most BYTES_MAX. `width` and `height` are the image's."""
 
     width: int
@@ -28,7 +28,7 @@ _store_logo = sql.run("account.set_logo")
 _remove_logo = sql.maybe("account.remove_logo", UUID)
 
 
-async def set_logo(conn: Connection, account_id: UUID, logo: KeptLogo, *, now: datetime) -> None:
+async def set_logo(conn: Connection, account_id: UUID, logo: StoredLogo, *, now: datetime) -> None:
     """Store the logo, in place of the previous one."""
     await _store_logo(
         conn,

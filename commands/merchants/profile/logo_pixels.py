@@ -14,7 +14,7 @@ from typing import Final
 
 from PIL import Image, ImageChops, ImageOps
 
-from commands.merchants.profile.logo import KeptLogo
+from commands.merchants.profile.logo import StoredLogo
 from domain.errors import Code, Refused
 from domain.merchants.logo import (
     BYTES_MAX,
@@ -47,7 +47,7 @@ _SCALES: Final = (1.0, 0.75, 0.5, 0.35)
 """The scales tried until the image is small enough. The smallest has 10 kB uncompressed in 256 colours."""
 
 
-def read_logo(raw: bytes) -> KeptLogo:
+def read_logo(raw: bytes) -> StoredLogo:
     """Returns the logo to store; takes up to half a second of CPU. Refused(VALIDATION_ERROR) with fields.logo: `bytes`,
     `kind`, `size` or `blank`."""
     if len(raw) > SENT_BYTES_MAX:
@@ -62,7 +62,7 @@ def read_logo(raw: bytes) -> KeptLogo:
     drawn = drawn.crop(bounds)
     image, size = _small_png(drawn, fitted_pixels(*drawn.size, (WIDTH_MAX, HEIGHT_MAX)), None)
     preview, _ = _small_png(drawn, fitted_pixels(*drawn.size, PREVIEW_ROOM), PREVIEW_SIZE)
-    return KeptLogo(*size, image, preview)
+    return StoredLogo(*size, image, preview)
 
 
 def _refusal(why: str) -> Refused:

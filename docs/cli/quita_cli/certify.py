@@ -15,7 +15,7 @@ from os import urandom
 from typing import Any, Final, NamedTuple
 
 from .api import address
-from .deliveries import Said, headers_of, post, signature
+from .deliveries import DeliveryAnswer, headers_of, post, signature
 from .keys import webhook_secret
 from .output import show
 
@@ -44,7 +44,7 @@ class Receiver:
         attempt: int = 1,
         change: Callable[[dict[str, str], bytes], tuple[dict[str, str], bytes]] | None = None,
         pieces: int = 1,
-    ) -> Said:
+    ) -> DeliveryAnswer:
         """Signs and sends one delivery; `change` alters it after signing."""
         body = json.dumps(event, ensure_ascii=False, separators=(",", ":")).encode()
         headers = headers_of(
@@ -58,7 +58,7 @@ class Receiver:
 
 class Check(NamedTuple):
     name: str
-    play: Callable[[Receiver], Sequence[Said]]
+    play: Callable[[Receiver], Sequence[DeliveryAnswer]]
     wanted: str
     repair: str
 
@@ -71,25 +71,25 @@ def event(kind: str = "payment.received", **more: Any) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def _twice(receiver: Receiver) -> list[Said]:
+def _twice(receiver: Receiver) -> list[DeliveryAnswer]:
     same = event()
     return [receiver.deliver(same), receiver.deliver(same, attempt=2)]
 
 
-def _at_once(receiver: Receiver) -> list[Said]:
+def _at_once(receiver: Receiver) -> list[DeliveryAnswer]:
     same = event()
     with ThreadPoolExecutor(_AT_ONCE) as threads:
         return list(threads.map(lambda _: receiver.deliver(same), range(_AT_ONCE)))
 
 
-def _out_of_order(receiver: Receiver) -> list[Said]:
+def _out_of_order(receiver: Receiver) -> list[DeliveryAnswer]:
     """A charge's cancellation arrives before an earlier change of its due date."""
     later = event("charge.cancelled", status="cancelled", version=3)
     earlier = event("charge.due_date_changed", charge_id=later["charge_id"], status="pending", version=2)
     return [receiver.deliver(later), receiver.deliver(earlier)]
 
 
-def _rotated(receiver: Receiver) -> list[Said]:
+def _rotated(receiver: Receiver) -> list[DeliveryAnswer]:
     """A delivery during a rotation: signed with a new secret, and in X-Service-Signature-Previous with the old one."""
 
     def old_signs_too(headers: dict[str, str], body: bytes) -> tuple[dict[str, str], bytes]:
@@ -108,7 +108,7 @@ def _another_amount(headers: dict[str, str], body: bytes) -> tuple[dict[str, str
     return headers, body.replace(b'"10.00"', b'"90.00"')
 
 
-def _large(receiver: Receiver) -> list[Said]:
+def _large(receiver: Receiver) -> list[DeliveryAnswer]:
     return [receiver.deliver(event(note="ã" * (_LARGE_BYTES // 2)), pieces=4)]
 
 
@@ -164,7 +164,7 @@ def certify(args: argparse.Namespace) -> int:
     return 1 if failed else 0
 
 
-def _faults(check: Check, answers: Sequence[Said]) -> list[str]:
+def _faults(check: Check, answers: Sequence[DeliveryAnswer]) -> list[str]:
     found = []
     for said in answers:
         if said.status is None:

@@ -18,7 +18,7 @@ _ANSWER_READ_S_MAX = 2.0
 """How long the service reads an answer's body."""
 
 
-class Said(NamedTuple):
+class DeliveryAnswer(NamedTuple):
     """A receiver's answer. Without one, `status` is None and `error` is the reason; `absent` if the connection was
     refused or broke (not for a timeout)."""
 
@@ -57,7 +57,7 @@ def headers_of(
     }
 
 
-def post(url: str, body: bytes, headers: dict[str, str], *, pieces: int = 1, pause_s: float = 0.0) -> Said:
+def post(url: str, body: bytes, headers: dict[str, str], *, pieces: int = 1, pause_s: float = 0.0) -> DeliveryAnswer:
     """Sends one delivery; with more than one piece slowly, like a bad connection. Redirects are not followed."""
     parts = address(url)
     path = (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
@@ -68,10 +68,10 @@ def post(url: str, body: bytes, headers: dict[str, str], *, pieces: int = 1, pau
         connection.request("POST", path, sent, headers | {"Content-Length": str(len(body))})
         answer = connection.getresponse()
         took_s = time.monotonic() - began
-        return Said(answer.status, "", _read_beginning(answer).decode("utf-8", "replace"), took_s)
+        return DeliveryAnswer(answer.status, "", _read_beginning(answer).decode("utf-8", "replace"), took_s)
     except (OSError, http.client.HTTPException) as error:
         absent = isinstance(error, OSError) and not isinstance(error, TimeoutError)
-        return Said(None, short(error), "", time.monotonic() - began, absent)
+        return DeliveryAnswer(None, short(error), "", time.monotonic() - began, absent)
     finally:
         connection.close()
 

@@ -15,7 +15,7 @@ from itertools import islice
 from typing import Any
 
 from .api import Api, Away, address
-from .deliveries import Said, headers_of, post
+from .deliveries import DeliveryAnswer, headers_of, post
 from .keys import given_webhook_secret
 from .output import show
 
@@ -86,7 +86,7 @@ def _forward(args: argparse.Namespace, secret: str, item: dict[str, Any]) -> boo
         attempt += 1
 
 
-def _tell(args: argparse.Namespace, item: dict[str, Any], said: Said, attempt: int, *, waits: bool) -> None:
+def _tell(args: argparse.Namespace, item: dict[str, Any], said: DeliveryAnswer, attempt: int, *, waits: bool) -> None:
     event = {name: item[name] for name in ("sequence", "type", "event_id")}
     answer = {"attempt": attempt, "status": said.status, "error": said.error or None, "answer": said.answer}
     outcome = f"{said.status or said.error}  {said.took_s * 1000:.0f} ms" + ("; waiting for it" if waits else "")

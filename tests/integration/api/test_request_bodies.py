@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 import api.request_log as request_log
 from api.body.reading import read_object
-from api.body.redaction import READ_MAX, TOLD_MAX, redacted_answer, redacted_body
+from api.body.redaction import REDACTABLE_BYTES_MAX, REDACTED_BYTES_MAX, redacted_answer, redacted_body
 from api.request_log import BODIES_MAX, LoggedRequest, RequestLog
 from commands.payers.erase import erase_payer
 from commands.people.audit import Origin
@@ -168,7 +168,7 @@ async def test_noting_a_production_request_costs_what_it_did(pool: Pool) -> None
 
 
 async def test_a_body_that_cannot_be_read_or_is_long_is_told_by_its_size(api: Api, pool: Pool) -> None:
-    token, long = await api.token(), boleto(descricao="x" * READ_MAX)
+    token, long = await api.token(), boleto(descricao="x" * REDACTABLE_BYTES_MAX)
     broken = await api.post("/v1/charges/pix", b'{"documento": 52998224725,', token=token, key="k")
     large = await api.post("/v1/charges/boleto", long, token=token, key="k")
     looked = await api.get("/v1/charges?limit=1", token=token)
@@ -258,7 +258,7 @@ def test_whatever_was_sent_can_be_kept(body: Any) -> None:
     except Refused:
         return
     for told in (redacted_body(read), redacted_answer(msgspec.json.encode({"error": {"code": "X"}}))):
-        assert len(told) <= TOLD_MAX
+        assert len(told) <= REDACTED_BYTES_MAX
         assert "\0" not in told
         told.encode("utf-8")
 
@@ -283,5 +283,5 @@ def test_deep_wide_and_long_bodies_are_cut() -> None:
         {"x": 10**5_000},
     ):
         told = redacted_body(body)
-        assert len(told) <= TOLD_MAX
+        assert len(told) <= REDACTED_BYTES_MAX
         assert "Maria" not in told

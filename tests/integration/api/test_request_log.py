@@ -210,7 +210,7 @@ async def test_pages_are_walked_to_the_end_and_filters_keep_what_they_say(pool: 
 async def test_a_rare_request_is_reached_in_bounded_steps(
     pool: Pool, table_owner: Pool, address: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(read_log, "LOOK", 50)
+    monkeypatch.setattr(read_log, "SCANNED_MAX", 50)
     merchant = await a_merchant(pool)
     await _filled(pool, merchant.account_id, 1, path="/v1/balance")
     await table_owner.execute(
@@ -380,7 +380,8 @@ async def test_a_page_walks_an_index_and_looks_at_no_more_than_it_may(pool: Pool
     await table_owner.execute("ANALYZE request_log")
     given = {
         "account_id": account_id, "test": False, "at": datetime.now(UTC), "id": "", "path": "/none", "client_id": "",
-        "low": 100, "high": 599, "look": read_log.LOOK, "limit": 27, "from_at": datetime.now(UTC) - timedelta(days=30),
+        "low": 100, "high": 599, "look": read_log.SCANNED_MAX, "limit": 27,
+        "from_at": datetime.now(UTC) - timedelta(days=30),
         "to_at": datetime.now(UTC),
     }  # fmt: skip
     for order in SortOrder:
@@ -395,7 +396,7 @@ async def test_a_page_walks_an_index_and_looks_at_no_more_than_it_may(pool: Pool
         assert all(node["Node Type"] in ("Index Scan", "Index Only Scan") for node in scans), scans
         looked = sum(node["Actual Rows"] * node["Actual Loops"] for node in scans)
         # Of each day's index the first row is read to find the newest of all.
-        assert read_log.LOOK <= looked <= read_log.LOOK + len(scans), (order, looked)
+        assert read_log.SCANNED_MAX <= looked <= read_log.SCANNED_MAX + len(scans), (order, looked)
 
 
 def _nodes(plan: dict[str, Any]) -> Iterator[dict[str, Any]]:
@@ -407,7 +408,7 @@ def _nodes(plan: dict[str, Any]) -> Iterator[dict[str, Any]]:
 async def test_of_a_flood_one_in_a_hundred_is_kept_and_of_others_all(
     pool: Pool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(request_log, "OF_ACCOUNT_MAX", 50)
+    monkeypatch.setattr(request_log, "ROWS_OF_ACCOUNT_MAX", 50)
     log, flood, other = RequestLog(pool), _caller(new_id()), _caller(new_id())
     for _ in range(1_000):
         log.add(_asked(flood))

@@ -17,7 +17,7 @@ from commands.cells.move import CellMoved, move_cell
 from commands.merchants.profile.logo import set_logo
 from commands.merchants.profile.logo_pixels import read_logo
 from readmodels.verify import verify
-from runtime.cells.addresses import as_role_of, in_schema
+from runtime.cells.addresses import as_role_of, with_search_path
 from runtime.cells.directory import read_cells
 from runtime.local.embedded import EmbeddedPostgres
 from runtime.postgres import connect
@@ -102,7 +102,7 @@ async def test_a_cell_moves_under_load_and_loses_and_doubles_nothing(servers: An
                     while len(load.made) < after + 50:  # noqa: ASYNC110 - it goes on at the new server
                         await asyncio.sleep(0.02)
             assert load.failed == [], "requests waited and none was refused"
-            new_url = as_role_of(in_schema(second.dsn, "cell_ala"), second.dsn)
+            new_url = as_role_of(with_search_path(second.dsn, "cell_ala"), second.dsn)
             new = await asyncpg.connect(new_url)
             there = {row["charge_id"] for row in await new.fetch("SELECT charge_id FROM charge")}
             assert set(load.made.values()) == there
@@ -137,7 +137,7 @@ async def test_a_cell_that_moves_before_its_first_boleto_keeps_to_its_own_number
             had = await old.fetchrow(bounds)
             await old.close()
             await moved(cells, second)
-            new = await asyncpg.connect(as_role_of(in_schema(second.dsn, "cell_ala"), second.dsn))
+            new = await asyncpg.connect(as_role_of(with_search_path(second.dsn, "cell_ala"), second.dsn))
             assert await new.fetchval("SELECT nextval('boleto_control')") == block["first"]
             assert await new.fetchrow(bounds) == had, "nor does it end behind its block"
             await new.close()

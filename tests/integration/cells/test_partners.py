@@ -17,14 +17,14 @@ from msgspec.structs import replace
 
 from commands.bank_orders.boleto_orders import find_terms
 from commands.merchants.integrators import create_integrator, set_integrator
-from commands.merchants.partner_copy import account_is_there, copied_until
-from commands.money.partner_shares import find_away, receive_shares
+from commands.merchants.partner_copy import account_exists, copied_until
+from commands.money.partner_shares import find_shares_to_send, receive_shares
 from domain.errors import Code, Refused
 from readmodels.money.crossed_shares import (
-    WHAT,
+    CROSSED_SHARES_DIFFERENCE,
     ReceivedFrom,
     SentTo,
-    compare_crossed,
+    compare_crossed_shares,
     find_received,
     find_sent,
 )
@@ -187,10 +187,10 @@ async def test_an_account_is_looked_for_in_its_own_cell(all_cells: Partnered) ->
         no_cell = new_id()
     async with session(all_cells.pools[HOME]) as home:
         seal = all_cells.cells.seal
-        assert await account_is_there(home, merchant.account_id, seal=seal) is True
-        assert await account_is_there(home, all_cells.cells.merchants[HOME].account_id, seal=seal) is True
-        assert await account_is_there(home, nobody, seal=seal) is False
-        assert await account_is_there(home, no_cell, seal=seal) is False
+        assert await account_exists(home, merchant.account_id, seal=seal) is True
+        assert await account_exists(home, all_cells.cells.merchants[HOME].account_id, seal=seal) is True
+        assert await account_exists(home, nobody, seal=seal) is False
+        assert await account_exists(home, no_cell, seal=seal) is False
         with pytest.raises(Refused) as refused:
             await create_integrator(home, name="A", account_id=new_id(), now=datetime.now(UTC))
     assert refused.value.code is Code.WALLET_ACCOUNT_NOT_FOUND
@@ -283,7 +283,7 @@ async def test_a_database_that_is_another_cells_takes_nothing(all_cells: Partner
     partner = await all_cells.partner(BELA)
     await all_cells.paid(ALA, 1_000, partner.integrador_code)
     async with session(all_cells.pools[ALA]) as conn:
-        shares = await find_away(conn, cell=BELA, limit=10)
+        shares = await find_shares_to_send(conn, cell=BELA, limit=10)
     assert len(shares) == 1
     async with session(all_cells.pools[CORA]) as conn:
         # Of a partner who is not there nothing is taken, and it goes on waiting.
@@ -340,19 +340,19 @@ async def test_what_was_sent_is_there_to_the_cent(all_cells: Partnered) -> None:
         async def compared() -> dict[int, Difference]:
             sent = {number: await find_sent(conn) for number, conn in conns.items()}
             received = {number: await find_received(conn) for number, conn in conns.items()}
-            return compare_crossed(sent, received, sent)
+            return compare_crossed_shares(sent, received, sent)
 
         assert await compared() == {}
         for change in ("DELETE FROM partner_share", "UPDATE partner_share SET share_cents = share_cents - 1"):
             altering = conns[BELA].transaction()
             await altering.start()
             await conns[BELA].execute(f"{change} WHERE share_id = $1", payment_id)
-            assert await compared() == {BELA: Difference("books", WHAT, 1)}
+            assert await compared() == {BELA: Difference("books", CROSSED_SHARES_DIFFERENCE, 1)}
             await altering.rollback()
         altering = conns[ALA].transaction()
         await altering.start()
         await conns[ALA].execute("DELETE FROM partner_share WHERE share_id = $1", payment_id)
-        assert await compared() == {BELA: Difference("books", WHAT, 1)}, "what nobody has sent"
+        assert await compared() == {BELA: Difference("books", CROSSED_SHARES_DIFFERENCE, 1)}, "what nobody has sent"
         await altering.rollback()
 
 
@@ -360,7 +360,7 @@ def test_a_share_that_is_on_its_way_is_no_difference_and_of_a_cell_that_is_away_
     before, after = SentTo(BELA, 1, 100, 2, 200), SentTo(BELA, 2, 200, 3, 300)
     for shares, cents, differs in ((1, 100, False), (2, 200, False), (3, 300, False), (4, 400, True), (0, 0, True)):
         received = {BELA: [ReceivedFrom(ALA, shares, cents)]}
-        found = compare_crossed({ALA: [before], BELA: []}, received, {ALA: [after], BELA: []})
+        found = compare_crossed_shares({ALA: [before], BELA: []}, received, {ALA: [after], BELA: []})
         assert bool(found) is differs, shares
-        assert compare_crossed({BELA: []}, received, {BELA: []}) == {}
-        assert compare_crossed({ALA: [before]}, {}, {ALA: [after]}) == {}
+        assert compare_crossed_shares({BELA: []}, received, {BELA: []}) == {}
+        assert compare_crossed_shares({ALA: [before]}, {}, {ALA: [after]}) == {}

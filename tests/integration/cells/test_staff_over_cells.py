@@ -14,7 +14,7 @@ from runtime.seal import Seal
 from tests.support.cells import Cells, open_cells, second_server
 from tests.support.counting import statements_run
 from tests.support.staff_in_cells import Desk, Page, staff_of_cell, with_second_factor
-from web.cells import chosen_by, mark_of
+from web.cells import cell_mark, chosen_cell
 
 ALA, BELA = 1, 2
 SESSION, CHOSEN = "__Host-plataforma", "__Host-plataforma-celula"
@@ -202,8 +202,8 @@ async def test_a_choice_is_worth_nothing_but_with_the_session_that_made_it(cells
         page = await nobody.ask("GET", f"/plataforma/lojas/{cells.merchants[BELA].account_id}")
         assert is_entrance(page) or page.status == 404, (cookies, page)
     # Staff of one cell stay there, with whatever mark.
-    theirs.cookies[CHOSEN] = mark_of(seal, theirs.cookies[SESSION], BELA)
-    assert chosen_by(seal, theirs.cookies[SESSION], theirs.cookies[CHOSEN]) == ALA
+    theirs.cookies[CHOSEN] = cell_mark(seal, theirs.cookies[SESSION], BELA)
+    assert chosen_cell(seal, theirs.cookies[SESSION], theirs.cookies[CHOSEN]) == ALA
     await theirs.opened(f"/plataforma/lojas/{cells.merchants[ALA].account_id}")
     assert (await theirs.ask("GET", f"/plataforma/lojas/{cells.merchants[BELA].account_id}")).status == 404
 
@@ -226,7 +226,7 @@ async def test_a_merchants_person_chooses_no_cell(cells: Cells) -> None:
     given = {"email": owner.email, "password": owner.password, "para": ""}
     await person.ask("POST", "/painel/entrar", {**form.hidden("/painel/entrar"), **given})
     session = person.cookies["__Host-painel"]
-    person.cookies |= {SESSION: session, CHOSEN: mark_of(cells.seal, session, BELA)}
+    person.cookies |= {SESSION: session, CHOSEN: cell_mark(cells.seal, session, BELA)}
     assert is_entrance(await person.ask("GET", "/plataforma/lojas"))
     page = await person.opened("/painel")
     assert "cell-choice" not in page.html

@@ -11,13 +11,13 @@ import pytest
 import pytest_asyncio
 
 from commands.charges.change import change_charges
-from commands.charges.pay import Confirmation, OfBoleto, confirm_payments, simulated_payment
+from commands.charges.pay import BoletoPaymentFacts, Confirmation, confirm_payments, simulated_payment
 from commands.charges.sandbox import paying
 from commands.money.fees import SET, fee_facts, own_terms, set_fees
 from commands.money.reversals import BankReturn, book_reversals
 from commands.money.withdraw import (
-    Ended,
     NewWithdrawal,
+    WithdrawalEnd,
     cancel_withdrawal,
     create_withdrawal,
     daily_withdrawal,
@@ -84,7 +84,7 @@ async def received(
     now = datetime.now(UTC)
     each = confirmation(charge_id, cents, None)
     if boleto:
-        of = OfBoleto(
+        of = BoletoPaymentFacts(
             source=secrets.token_hex(15), method="boleto", nosso_numero="0" * 20, integrador_code=None, txid=None
         )
         each = msgspec.structs.replace(each, end_to_end_id=None, boleto=of)
@@ -297,7 +297,7 @@ async def test_a_withdrawals_fee_is_covered_with_it_and_given_back_with_it(
     for withdrawal_id, failure in ((failed, WithdrawalFailure.BANK_REFUSED), (sent, None)):
         async with transaction(pool) as conn:
             await start_sending(conn, withdrawal_id, merchant, now=now)
-            ended = Ended(account_id=merchant, withdrawal_id=withdrawal_id, end_to_end_id="E1", failure=failure)
+            ended = WithdrawalEnd(account_id=merchant, withdrawal_id=withdrawal_id, end_to_end_id="E1", failure=failure)
             await end_withdrawal(conn, ended, now=now)
     assert (await ledger_of(pool, merchant))[2:] == [
         ("withdrawal", 350 - there), ("fee", -350), ("withdrawal_reversal", there - 350), ("fee", 350),

@@ -4,7 +4,7 @@ from uuid import UUID
 
 import pytest
 
-from commands.charges.issuer import issuer_of
+from commands.charges.issuer import find_issuer
 from commands.merchants.pix_key import set_pix_key, set_receiving_key
 from commands.people.audit import Origin
 from domain.errors import Refused
@@ -32,7 +32,7 @@ async def _change(pool: Pool, account_id: UUID, key: str) -> None:
 
 async def _key(pool: Pool, account_id: UUID) -> str:
     async with pool.acquire() as conn:
-        return (await issuer_of(conn, Owner.of(account_id, False), actor="test")).pix_key
+        return (await find_issuer(conn, Owner.of(account_id, False), actor="test")).pix_key
 
 
 async def _log(pool: Pool, log: UUID, account_id: UUID) -> list[tuple[str, str]]:

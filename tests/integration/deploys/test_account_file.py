@@ -22,7 +22,7 @@ from commands.merchants.account_export import TABLES
 from commands.merchants.account_file import READ
 from commands.merchants.profile.logo import set_logo
 from commands.merchants.profile.logo_pixels import read_logo
-from readmodels.reports.fold import fold_up_to, settled_up_to
+from readmodels.reports.fold import fold_up_to, wait_for_horizon
 from readmodels.seals import extend_seals
 from readmodels.verify import verify
 from runtime.postgres import connect
@@ -233,7 +233,7 @@ async def _fold(url: str) -> None:
     conn = await connect(url)
     try:
         for _ in range(20):
-            horizon = await settled_up_to(conn)
+            horizon = await wait_for_horizon(conn)
             assert horizon is not None
             async with conn.transaction():
                 if not max(await fold_up_to(conn, horizon) or 0, await extend_seals(conn, horizon)):

@@ -18,7 +18,7 @@ import aiohttp
 import pytest
 from aiohttp import web
 
-from cli.run.serve import answers
+from cli.run.serve import is_ready
 from commands.merchants.merchants import create_merchant
 from runtime.local.embedded import free_port
 from runtime.postgres import connect
@@ -152,7 +152,7 @@ async def test_every_process_is_replaced_under_load_and_nothing_fails_or_is_done
             _process("cli.main", "serve", env=env, log=log) as serve,
             _process("workers", env=env | {"WORKER_PORT": str(free_port())}, log=log) as worker,
         ):
-            await _until(lambda: answers("127.0.0.1", port), log)
+            await _until(lambda: is_ready("127.0.0.1", port), log)
             conn = await connect(url)
             account = await create_merchant(conn, name="Loja", address=True, kyc="approved", now=datetime.now(UTC))
             base_url = f"http://127.0.0.1:{port}"
@@ -169,7 +169,7 @@ async def test_every_process_is_replaced_under_load_and_nothing_fails_or_is_done
                 await _until(lambda: len(merchants.made) > made + 20, log)
                 next_port = free_port()
                 with _process("workers", env=env | {"WORKER_PORT": str(next_port)}, log=log):
-                    await _until(lambda: answers("127.0.0.1", next_port), log)
+                    await _until(lambda: is_ready("127.0.0.1", next_port), log)
                     worker.terminate()
                     assert await asyncio.to_thread(worker.wait, 60) == 0
                     made = len(merchants.made)
@@ -196,7 +196,7 @@ async def test_a_process_whose_successor_does_not_start_goes_on(servers: Any, ho
         "PYTHONPATH": str(ROOT), "API_PROCESSES": "1", "BANK_URL": f"http://127.0.0.1:{free_port()}",
     }  # fmt: skip
     with _process("cli.main", "serve", env=env, log=log) as serve:
-        await _until(lambda: answers("127.0.0.1", port), log)
+        await _until(lambda: is_ready("127.0.0.1", port), log)
         before = _children(serve.pid)
         # Where a new process keeps its counts there is no folder any more: it ends at once.
         (home / "metrics").rename(home / "elsewhere")
@@ -204,7 +204,7 @@ async def test_a_process_whose_successor_does_not_start_goes_on(servers: Any, ho
         serve.send_signal(signal.SIGHUP)
         await _until(lambda: "has no successor that starts" in log.read_text(encoding="utf-8"), log)
         assert _children(serve.pid) == before
-        assert answers("127.0.0.1", port)
+        assert is_ready("127.0.0.1", port)
 
 
 async def _until(true: Any, log: Path) -> None:

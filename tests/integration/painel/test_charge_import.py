@@ -198,7 +198,7 @@ async def test_what_was_left_is_made_from_the_page_that_says_so_and_nothing_twic
         assert "2 de 2" in (await confirmed(owner, await sent(owner, sheet))).text
     before = await made(books)
     asked = await sent(owner, sheet)
-    monkeypatch.setattr("web.painel.charges.charge_import.BEGUN_WITHIN_S", -1.0)
+    monkeypatch.setattr("web.painel.charges.charge_import.BEGIN_S_MAX", -1.0)
     page = await confirmed(owner, asked, again=again)
     assert "0 de 2" in page.text
     monkeypatch.undo()

@@ -66,7 +66,7 @@ async def test_counts_that_would_take_long_are_left_out_and_the_page_is_shown(
 ) -> None:
     owner, books, *_ = shop
     doc = await books.charge(1000, external_id="ped-9")
-    monkeypatch.setattr("web.painel.totals.COUNTED_S", 0.0)
+    monkeypatch.setattr("web.painel.totals.TOTALS_S_MAX", 0.0)
     seen = await owner.opened("/painel/cobrancas")
     assert doc.charge_id in seen.html
     assert "1 cobrança," not in seen.text
@@ -201,7 +201,7 @@ async def test_others_have_their_turn_while_payers_are_looked_through(
     owner = Owner(merchant.account_id, Mode.PRODUCTION)
     running = asyncio.create_task(others())
     async with books.pool.acquire() as conn:
-        for search in (known_payer.payers_named, newest_search.newest_of_payer):
+        for search in (known_payer.search_payers_by_name, newest_search.newest_of_payer):
             assert len(await search(conn, owner, "maria", seal=books.seal)) == 9
             assert len(opened_in) == 9
             assert max(Counter(opened_in).values()) == 2

@@ -11,12 +11,12 @@ import msgspec
 import pytest
 import pytest_asyncio
 
-from commands.charges.pay import Confirmation, OfBoleto, confirm_payments
-from commands.people.tell import A_DAY_MAX, Told, tell_owners
+from commands.charges.pay import BoletoPaymentFacts, Confirmation, confirm_payments
+from commands.people.tell import A_DAY_MAX, SecurityMail, mail_owners
 from domain.brazilian import brl
 from domain.instants import to_millisecond
 from domain.merchants.fees import NO_FEES
-from readmodels.documents.people_letter import TOLD_KINDS, security_letter
+from readmodels.documents.people_letter import NOTICE_KINDS, security_letter
 from runtime.ids import new_id
 from runtime.postgres import Pool, transaction
 from runtime.seal import MAIL_NOTE, MAIL_TO, Seal
@@ -46,17 +46,17 @@ class Environment(NamedTuple):
             " ORDER BY created_at",
             self.account_id,
         )
-        told: dict[bytes, tuple[Told, set[str]]] = {}
+        told: dict[bytes, tuple[SecurityMail, set[str]]] = {}
         for row in rows:
             note = SEAL.open(row["note_sealed"], MAIL_NOTE, row["mail_id"])
-            _, people = told.setdefault(note, (msgspec.json.decode(note, type=Told), set()))
+            _, people = told.setdefault(note, (msgspec.json.decode(note, type=SecurityMail), set()))
             people.add(SEAL.open(row["to_sealed"], MAIL_TO, row["mail_id"]).decode())
         found = []
         for each, people in told.values():
             if each.kind != kind:
                 continue
             assert people == {self.owner.email, self.partner.email}
-            assert each.kind in TOLD_KINDS
+            assert each.kind in NOTICE_KINDS
             letter = security_letter(
                 kind=each.kind, at=each.at, facts=each.facts, account="Loja", app_url="https://app", staff=False
             )
@@ -122,7 +122,7 @@ async def test_of_a_refund_to_a_key_and_of_no_devolucao(env: Environment, server
             charge_id = await boleto_issued_before(
                 cast(Any, system), cast(Any, books), cast(Any, client), test=False, due_on=today() + timedelta(days=5)
             )
-        of = OfBoleto(
+        of = BoletoPaymentFacts(
             source=new_id().hex, method="pix" if end_to_end_id else "boleto", nosso_numero="0" * 20,
             integrador_code=None, txid=None,
         )  # fmt: skip
@@ -202,9 +202,9 @@ async def test_what_asks_for_no_password_is_mailed_so_often_a_day_and_the_last_s
     async def tell(kind: str, times: int, *, at: datetime) -> None:
         for number in range(times):
             async with transaction(env.pool) as conn:
-                await tell_owners(conn, env.account_id, kind, {"count": str(number)}, now=at, seal=SEAL)
+                await mail_owners(conn, env.account_id, kind, {"count": str(number)}, now=at, seal=SEAL)
 
-    async def told(kind: str) -> list[tuple[str, Told]]:
+    async def told(kind: str) -> list[tuple[str, SecurityMail]]:
         rows = await env.pool.fetch(
             "SELECT mail_id, to_sealed, note_sealed FROM mail WHERE account_id = $1 AND kind = 'security'",
             env.account_id,
@@ -212,7 +212,7 @@ async def test_what_asks_for_no_password_is_mailed_so_often_a_day_and_the_last_s
         notes = [
             (
                 SEAL.open(row["to_sealed"], MAIL_TO, row["mail_id"]).decode(),
-                msgspec.json.decode(SEAL.open(row["note_sealed"], MAIL_NOTE, row["mail_id"]), type=Told),
+                msgspec.json.decode(SEAL.open(row["note_sealed"], MAIL_NOTE, row["mail_id"]), type=SecurityMail),
             )
             for row in rows
         ]
@@ -262,7 +262,7 @@ async def test_of_another_payout_key_by_an_owner_or_by_the_platform(env: Environ
     assert [each["by"] for each in await env.mails("payout_key.asked")] == [env.owner.email, "Plataforma"]
 
 
-@pytest.mark.parametrize("kind", sorted(TOLD_KINDS))
+@pytest.mark.parametrize("kind", sorted(NOTICE_KINDS))
 def test_every_kind_that_is_told_has_its_words(kind: str) -> None:
     letter = security_letter(
         kind=kind, at=datetime.now(UTC), facts={}, account="Loja", app_url="https://app", staff=False

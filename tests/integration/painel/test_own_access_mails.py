@@ -12,8 +12,8 @@ import pytest
 import pytest_asyncio
 
 from commands.mail import address_hash
-from commands.people.places import PLACES_MAX, REMEMBERED, place_of, take_place
-from commands.people.tell import Told
+from commands.people.places import PLACES_MAX, REMEMBERED, place_of, remember_place
+from commands.people.tell import SecurityMail
 from domain.totp import STEP_S, code_at, step_at
 from runtime.postgres import Pool
 from runtime.seal import MAIL_NOTE, Seal
@@ -38,7 +38,8 @@ class Site(NamedTuple):
             address_hash(person.email, SEAL),
         )
         notes = [
-            msgspec.json.decode(SEAL.open(row["note_sealed"], MAIL_NOTE, row["mail_id"]), type=Told) for row in rows
+            msgspec.json.decode(SEAL.open(row["note_sealed"], MAIL_NOTE, row["mail_id"]), type=SecurityMail)
+            for row in rows
         ]
         return [(note.kind, note.facts.get("from", "")) for note in notes]
 
@@ -125,7 +126,7 @@ async def test_of_one_person_so_many_places_are_kept_and_the_first_is_never_new(
     async with somebody(site, "/painel") as person, pool.acquire() as conn:
 
         async def fresh(address: str, at: datetime) -> bool:
-            return await take_place(conn, person.email, address, now=at, seal=SEAL)
+            return await remember_place(conn, person.email, address, now=at, seal=SEAL)
 
         async def kept() -> Any:
             return await conn.fetchval("SELECT count(*) FROM sign_in_place WHERE email = $1", person.email)

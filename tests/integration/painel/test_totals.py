@@ -91,7 +91,7 @@ async def test_workbooks_wait_for_no_page_and_pages_for_no_workbook(shop: Any, m
 async def test_totals_that_would_take_long_are_said_not_to_be_there(shop: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     owner, books = shop
     await books.paid(await books.charge(1000, external_id="ped-9"))
-    monkeypatch.setattr("web.painel.totals.COUNTED_S", 0.0)
+    monkeypatch.setattr("web.painel.totals.TOTALS_S_MAX", 0.0)
     for path in ("/painel/pagamentos", "/painel/extrato", "/painel/cobrancas"):
         seen = await owner.opened(path)
         assert "não calculado" in seen.text

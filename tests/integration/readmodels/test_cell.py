@@ -9,7 +9,7 @@ import pytest
 
 import sql
 from readmodels.rebuild import rebuild
-from readmodels.reports.fold import fold_up_to, settled_up_to
+from readmodels.reports.fold import fold_up_to, wait_for_horizon
 from readmodels.verify import verify
 from runtime.postgres import open_pool
 from sql.migrate import migrate
@@ -51,7 +51,7 @@ async def test_a_cell_works_in_a_schema_of_its_own(servers: Any) -> None:
             assert (await api.get(charge, token=token)).json()["status"] == "paid"
         pool = await open_pool(cell, name="tests", size=2)
         async with pool.acquire() as worker:
-            horizon = await settled_up_to(worker)
+            horizon = await wait_for_horizon(worker)
             assert horizon is not None
             async with worker.transaction():
                 assert await fold_up_to(worker, horizon) == 3

@@ -27,7 +27,7 @@ from readmodels.charges.charge_list import ChargeFilters, StatusCents, charge_pa
 from readmodels.dashboard.overview import standing
 from readmodels.money.ledger import LedgerFilters, ledger_sums
 from readmodels.money.payment_list import PaymentFilters, payment_sum
-from readmodels.reports.fold import fold_up_to, settled_up_to
+from readmodels.reports.fold import fold_up_to, wait_for_horizon
 from readmodels.reports.merchant import ages, settled_months
 from runtime.postgres import Pool, open_pool, transaction
 from runtime.seal import Seal
@@ -83,7 +83,7 @@ async def pay(pool: Pool, charge_ids: list[UUID]) -> None:
 
 async def fold(pool: Pool) -> None:
     async with pool.acquire() as conn:
-        horizon = await settled_up_to(conn)
+        horizon = await wait_for_horizon(conn)
     assert horizon is not None
     async with transaction(pool) as conn:
         await fold_up_to(conn, horizon)

@@ -31,15 +31,15 @@ from readmodels.charges.charge_list import (
     METHODS,
     STATUSES,
     ChargeFilters,
+    charge_filter_parameters,
     charge_page,
     charge_sums,
     due_days,
-    given_of,
 )
 from readmodels.charges.current_list import first_overdue, overdue_sum
 from readmodels.charges.newest_search import newest_of_amount, newest_of_payer
 from readmodels.dashboard.charge import payments_of
-from readmodels.dashboard.known_payer import LOOKED_MAX, payers_named
+from readmodels.dashboard.known_payer import LOOKED_MAX, search_payers_by_name
 from readmodels.dashboard.overview import CLOSINGS_MAX, closings, received_by_day
 from readmodels.money.ledger import ENTRY_TYPES, LedgerFilters, balance, ledger_page
 from readmodels.money.payment_list import PaymentFilters, payment_page
@@ -420,7 +420,7 @@ async def test_a_sum_of_what_is_overdue_reads_that_alone(seeded: Any, filters: s
         "SELECT count(*) FROM charge WHERE account_id = $1 AND status = 'pending' AND expires_at <= $2", BIG, now
     )
     assert 0 < overdue < 1_000
-    given = given_of(OWNER, ChargeFilters(**CHARGE_FILTERS[filters][0]))
+    given = charge_filter_parameters(OWNER, ChargeFilters(**CHARGE_FILTERS[filters][0]))
     await overdue_sum(explained, **given, now=now)
     assert_cheap(explained.plans, page=1, ranges=overdue)
     explained.plans.clear()
@@ -492,7 +492,7 @@ async def test_the_payments_of_a_charge_are_found_by_it(explained: Explained) ->
 
 
 async def test_payers_to_choose_from_are_those_of_so_many_newest_charges(explained: Explained) -> None:
-    await payers_named(explained, OWNER, "maria", seal=SEAL)  # type: ignore[arg-type]
+    await search_payers_by_name(explained, OWNER, "maria", seal=SEAL)  # type: ignore[arg-type]
     assert_cheap(explained.plans, page=LOOKED_MAX)
 
 

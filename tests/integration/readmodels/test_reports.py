@@ -25,7 +25,7 @@ from cli.report import add_commands, show
 from commands.charges.cancel import cancellation
 from commands.charges.change import change_charges
 from commands.charges.expire import expire_charges
-from commands.charges.pay import Confirmation, OfBoleto, confirm_payments
+from commands.charges.pay import BoletoPaymentFacts, Confirmation, confirm_payments
 from commands.money.reversals import BankReturn, book_reversals
 from domain.charge import CancelReason
 from domain.errors import Code, Refused
@@ -35,7 +35,7 @@ from domain.money import reais
 from readmodels.rebuild import rebuild
 from readmodels.reports.compare import whole as total_whole
 from readmodels.reports.csv_lines import csv_line
-from readmodels.reports.fold import find_horizon, fold_up_to, settled_up_to
+from readmodels.reports.fold import find_horizon, fold_up_to, wait_for_horizon
 from readmodels.reports.report import By, ReportQuery, as_csv, as_json, ask, freshness, keeping
 from readmodels.reports.reports import DELIVERIES_MAX, REPORTS
 from readmodels.verify import verify
@@ -200,7 +200,9 @@ async def _a_day(pool: Pool, merchant: UUID, begins: datetime, codes: list[str],
 
 async def _pay_boleto(conn: Any, charge_id: UUID, cents: int, code: str) -> None:
     number = await conn.fetchval("SELECT nosso_numero FROM read_charge WHERE charge_id = $1", charge_id)
-    boleto = OfBoleto(source=f"{number}/{cents}", method="boleto", nosso_numero=number, integrador_code=code, txid=None)
+    boleto = BoletoPaymentFacts(
+        source=f"{number}/{cents}", method="boleto", nosso_numero=number, integrador_code=code, txid=None
+    )
     now = datetime.now(UTC)
     received = Confirmation(charge_id=charge_id, end_to_end_id=None, amount_cents=cents, paid_at=now, boleto=boleto)
     async with conn.transaction():
@@ -574,7 +576,7 @@ async def test_a_row_that_is_committed_late_is_not_passed_over(pool: Pool) -> No
         # Rows with larger numbers are committed first.
         await paid(pool, soon, 2_000, None)
         async with session(pool) as other:
-            assert await settled_up_to(other) is None
+            assert await wait_for_horizon(other) is None
         waited = asyncio.create_task(fold_all_when_settled(pool))
         await asyncio.sleep(0.2)
         await writing.commit()
@@ -586,7 +588,7 @@ async def test_a_row_that_is_committed_late_is_not_passed_over(pool: Pool) -> No
 async def fold_all_when_settled(pool: Pool) -> None:
     for _ in range(20):
         async with session(pool) as conn:
-            horizon = await settled_up_to(conn)
+            horizon = await wait_for_horizon(conn)
         if horizon is not None:
             await fold_all(pool)
             return
@@ -652,7 +654,7 @@ async def test_a_fold_that_is_lost_half_way_is_done_again_whole(pool: Pool) -> N
     merchant = await make_account(pool)
     await paid(pool, merchant, 100, None)
     async with session(pool) as conn:
-        horizon = await settled_up_to(conn)
+        horizon = await wait_for_horizon(conn)
         assert horizon is not None
     async with pool.acquire() as conn:
         lost = conn.transaction()

@@ -11,9 +11,9 @@ import asyncpg
 import pytest
 import pytest_asyncio
 
-from commands.people.audit import Origin, tell_platform
+from commands.people.audit import Origin, audit_for_platform
 from readmodels import seals
-from readmodels.reports.fold import settled_up_to
+from readmodels.reports.fold import wait_for_horizon
 from readmodels.seals import Chain, ChainSeal, chain_head, extend_seals, seal_at
 from readmodels.verify import verify
 from readmodels.verify_scope import Difference, VerifyScope
@@ -55,13 +55,13 @@ async def write_down_some(pool: Pool, count: int) -> None:
     async with transaction(pool) as conn:
         for number in range(count):
             origin = Origin(f"dona.{number}@example.com", "a" * 32, "req_1")
-            await tell_platform(conn, uuid4(), "account.approved", {"n": number}, origin, now=datetime.now(UTC))
+            await audit_for_platform(conn, uuid4(), "account.approved", {"n": number}, origin, now=datetime.now(UTC))
 
 
 async def sealed(pool: Pool) -> int:
     """How many rows of both chains."""
     async with pool.acquire() as conn:
-        horizon = await settled_up_to(conn)
+        horizon = await wait_for_horizon(conn)
     assert horizon is not None
     rows = 0
     while True:
@@ -217,9 +217,9 @@ async def test_what_is_written_down_while_it_is_sealed_is_sealed_later(pool: Poo
     """A number is handed out before its row can be seen: nothing is sealed up to it before."""
     async with pool.acquire() as conn, conn.transaction():
         origin = Origin("dona@example.com", "a" * 32, "req_1")
-        await tell_platform(conn, uuid4(), "account.approved", {}, origin, now=datetime.now(UTC))
+        await audit_for_platform(conn, uuid4(), "account.approved", {}, origin, now=datetime.now(UTC))
         async with pool.acquire() as other:
-            assert await settled_up_to(other) is None
+            assert await wait_for_horizon(other) is None
     assert await sealed(pool) == 27 + 10
     assert await blocks_broken(pool, Chain.AUDIT) == 0
 

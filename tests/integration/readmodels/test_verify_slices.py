@@ -13,7 +13,7 @@ import asyncpg
 import pytest
 import pytest_asyncio
 
-from commands.money.withdraw import Ended, NewWithdrawal, create_withdrawal, end_withdrawal, start_sending
+from commands.money.withdraw import NewWithdrawal, WithdrawalEnd, create_withdrawal, end_withdrawal, start_sending
 from domain.instants import SAO_PAULO, to_millisecond
 from domain.merchants.fees import NO_FEES
 from readmodels.projector import Projection, project
@@ -71,7 +71,9 @@ async def _withdrawn(pool: Pool, merchant: UUID) -> None:
             assert await create_withdrawal(conn, new, now=now, bank="001", grace_s=0, fees=NO_FEES) is not None
     async with transaction(pool) as conn:
         await start_sending(conn, ids[0], merchant, now=now)
-        await end_withdrawal(conn, Ended(account_id=merchant, withdrawal_id=ids[0], end_to_end_id="E1"), now=now)
+        await end_withdrawal(
+            conn, WithdrawalEnd(account_id=merchant, withdrawal_id=ids[0], end_to_end_id="E1"), now=now
+        )
 
 
 async def test_all_is_well_whatever_the_size_of_a_slice(world: World) -> None:

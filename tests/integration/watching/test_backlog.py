@@ -151,16 +151,16 @@ def gauge(name: str, **labels: str) -> float | None:
 async def test_one_worker_measures_and_thirteen_statements_are_all(workers: list[Context]) -> None:
     first, second = workers
     for spent in sql.SPENT.values():
-        spent.taken()
+        spent.take_counts()
     assert await measure(first) == 0
-    ran = {file: statements for file, spent in sql.SPENT.items() if (statements := spent.taken()[0])}
+    ran = {file: statements for file, spent in sql.SPENT.items() if (statements := spent.take_counts()[0])}
     assert ran.keys() <= {"lease", "backlog", "verify", "cell"}
     assert sum(ran.values()) <= 13
     assert gauge("quita_queue_waiting", cell="0", queue="mail", mode="all") == 0
     assert gauge("quita_cell_info", cell="0") == 1
 
     await measure(second)
-    assert {file: spent.taken()[0] for file, spent in sql.SPENT.items() if spent.statements} == {"lease": 1}
+    assert {file: spent.take_counts()[0] for file, spent in sql.SPENT.items() if spent.statements} == {"lease": 1}
     for name, labels in (("quita_queue_waiting", {"queue": "mail", "mode": "all"}), ("quita_cell_info", {})):
         assert gauge(name, cell="0", **labels) is None, "what is old is not shown"
 
@@ -231,13 +231,13 @@ async def test_who_goes_on_with_a_verification_of_his_own_leaves_the_nightly_one
 async def test_statements_are_counted_where_they_run_and_handed_on_together(pool: Pool) -> None:
     meter, labels = DatabaseMeter(), {"file": "account"}
     suspended = sql.one("account.pix_suspended", bool)
-    meter.hand_on()
+    meter.flush_counts()
     before = gauge("quita_sql_statements_total", **labels) or 0
     async with session(pool) as conn:
         for _ in range(100):
             await suspended(conn)
     assert (gauge("quita_sql_statements_total", **labels) or 0) == before
-    meter.hand_on()
+    meter.flush_counts()
     assert gauge("quita_sql_statements_total", **labels) == before + 100
     assert (gauge("quita_sql_seconds_total", **labels) or 0) > 0
 
@@ -250,7 +250,7 @@ async def test_who_waits_for_a_connection_is_counted(servers: Any) -> None:
             await asyncio.sleep(0.2)
             assert pool.in_use == 1
         await second
-        DatabaseMeter().hand_on()
+        DatabaseMeter().flush_counts()
         assert gauge("quita_pool_waits_total", pool="narrow") == 1
         assert (gauge("quita_pool_wait_seconds_total", pool="narrow") or 0) >= 0.1
         assert gauge("quita_pool_connections", pool="narrow", state="max") == 1

@@ -25,8 +25,8 @@ from tests.support.system import ROOT, System, until
 
 _COUNTS = """
 import os, sys
-from runtime.local.count_files import take_room
-take_room()
+from runtime.local.count_files import reserve_count_files
+reserve_count_files()
 from prometheus_client import Counter, Gauge, Histogram
 told = Counter("told", "Said.", ["what"])
 told.labels("x").inc(float(sys.argv[1]))

@@ -30,7 +30,7 @@ from tests.support.orders import age_orders, ever
 from workers.context import Context
 from workers.incoming.boleto_payments import Unbooked, book_listed, suspend_unknown
 from workers.orders.boleto import BoletoOrderWorker
-from workers.orders.boleto_changes import boleto_of
+from workers.orders.boleto_changes import boleto_to_register
 from workers.orders.lease import release_orders
 
 PAYER = BoletoPayer(
@@ -148,7 +148,7 @@ async def test_what_a_worker_registered_before_it_died_becomes_the_charge(
     context: Context, worker: BoletoOrderWorker, bank: RunningBoletoBank, pool: Pool
 ) -> None:
     order = await ordered(context, await make_account(pool))
-    await context.banks.production[BANK].boletos.register_boleto(boleto_of(context, order.request))
+    await context.banks.production[BANK].boletos.register_boleto(boleto_to_register(context, order.request))
     await pool.execute(
         "UPDATE bank_order SET state = 'working', attempts = 1, lease_until = '-infinity' WHERE order_id = $1",
         order.order_id,
@@ -162,7 +162,7 @@ async def test_a_creation_given_up_after_the_bank_was_asked_is_undone_there(
     context: Context, worker: BoletoOrderWorker, bank: RunningBoletoBank, pool: Pool
 ) -> None:
     order = await ordered(context, await make_account(pool))
-    await context.banks.production[BANK].boletos.register_boleto(boleto_of(context, order.request))
+    await context.banks.production[BANK].boletos.register_boleto(boleto_to_register(context, order.request))
     await pool.execute("UPDATE bank_order SET attempts = 1 WHERE order_id = $1", order.order_id)
     assert await given_up(context, order)
     await worked_through(context, worker, order)
@@ -206,7 +206,7 @@ async def test_a_refusal_after_a_lost_answer_is_not_taken_for_nothing_done(
     context: Context, worker: BoletoOrderWorker, bank: RunningBoletoBank, pool: Pool, hidden: bool
 ) -> None:
     order = await ordered(context, await make_account(pool))
-    await context.banks.production[BANK].boletos.register_boleto(boleto_of(context, order.request))
+    await context.banks.production[BANK].boletos.register_boleto(boleto_to_register(context, order.request))
     await pool.execute("UPDATE bank_order SET attempts = 1 WHERE order_id = $1", order.order_id)
     bank.hidden |= {number_of(order)} if hidden else set()
     bank.wire.fault = "refuse"
@@ -222,7 +222,7 @@ async def test_a_strangers_boleto_under_our_number_is_not_touched(
     context: Context, worker: BoletoOrderWorker, bank: RunningBoletoBank, pool: Pool
 ) -> None:
     order = await ordered(context, await make_account(pool), description="reconcile")  # a text is no flag of ours
-    stranger = replace(boleto_of(context, order.request), amount_cents=99, seu_numero="OUTRO")
+    stranger = replace(boleto_to_register(context, order.request), amount_cents=99, seu_numero="OUTRO")
     await context.banks.production[BANK].boletos.register_boleto(stranger)
     await worker.drain()
     refused = await pool.fetchrow(ever("SELECT state, outcome FROM bank_order WHERE order_id = $1"), order.order_id)
@@ -232,7 +232,7 @@ async def test_a_strangers_boleto_under_our_number_is_not_touched(
 
     other = await ordered(context, await make_account(pool))
     await context.banks.production[BANK].boletos.register_boleto(
-        replace(boleto_of(context, other.request), amount_cents=99, seu_numero="OUTRO")
+        replace(boleto_to_register(context, other.request), amount_cents=99, seu_numero="OUTRO")
     )
     await pool.execute("UPDATE bank_order SET attempts = 1 WHERE order_id = $1", other.order_id)
     assert await given_up(context, other)
@@ -276,7 +276,7 @@ async def test_a_boleto_paid_although_its_creation_was_given_up_becomes_a_paid_c
     """Payers see boletos in their bank before any merchant hands them out (DDA): money is never dropped."""
     account_id = await make_account(pool)
     order = await ordered(context, account_id)
-    await context.banks.production[BANK].boletos.register_boleto(boleto_of(context, order.request))
+    await context.banks.production[BANK].boletos.register_boleto(boleto_to_register(context, order.request))
     await pool.execute("UPDATE bank_order SET attempts = 1 WHERE order_id = $1", order.order_id)
     assert await given_up(context, order)
     await bank.books.pay(number_of(order), rail="boleto")
@@ -295,7 +295,7 @@ async def test_money_in_suspense_of_a_boleto_whose_charge_is_made_after_all_coun
     """The bank's list showed it as paid before the reconciliation of the creation did: it fitted no charge then."""
     account_id = await make_account(pool)
     order = await ordered(context, account_id)
-    await context.banks.production[BANK].boletos.register_boleto(boleto_of(context, order.request))
+    await context.banks.production[BANK].boletos.register_boleto(boleto_to_register(context, order.request))
     await pool.execute("UPDATE bank_order SET attempts = 1 WHERE order_id = $1", order.order_id)
     assert await given_up(context, order)
     number, paid_on = number_of(order), today()
@@ -374,7 +374,7 @@ async def test_money_that_staff_have_begun_to_settle_is_theirs_to_the_end(
     other = await ordered(context, account_id)
     await worker.drain()
     order = await ordered(context, account_id)
-    await context.banks.production[BANK].boletos.register_boleto(boleto_of(context, order.request))
+    await context.banks.production[BANK].boletos.register_boleto(boleto_to_register(context, order.request))
     await pool.execute("UPDATE bank_order SET attempts = 1 WHERE order_id = $1", order.order_id)
     assert await given_up(context, order)
     number, paid_on = number_of(order), today()
@@ -405,7 +405,7 @@ async def test_money_in_suspense_of_a_boleto_whose_registration_was_not_heard_co
     other = await ordered(context, await make_account(pool))
     await worker.drain()
     order = await ordered(context, account_id)
-    await context.banks.production[BANK].boletos.register_boleto(boleto_of(context, order.request))
+    await context.banks.production[BANK].boletos.register_boleto(boleto_to_register(context, order.request))
     number, paid_on = number_of(order), today()
     await bank.books.pay(number, rail="boleto")
     await bank.settled(number)
@@ -488,7 +488,7 @@ async def test_the_undo_of_a_young_boleto_waits_for_its_moment_and_looks_in_betw
     context: Context, worker: BoletoOrderWorker, bank: RunningBoletoBank, pool: Pool
 ) -> None:
     order = await ordered(context, await make_account(pool))
-    await context.banks.production[BANK].boletos.register_boleto(boleto_of(context, order.request))
+    await context.banks.production[BANK].boletos.register_boleto(boleto_to_register(context, order.request))
     await pool.execute("UPDATE bank_order SET attempts = 1 WHERE order_id = $1", order.order_id)
     await bank.rules(apply_30_minutes=True)
     try:
@@ -517,7 +517,7 @@ async def test_a_boleto_that_stays_in_between_is_asked_for_ever_more_seldom(
 ) -> None:
     """At a notary, say, for weeks: no status that the bank shows then leads anywhere."""
     order = await ordered(context, await make_account(pool))
-    await context.banks.production[BANK].boletos.register_boleto(boleto_of(context, order.request))
+    await context.banks.production[BANK].boletos.register_boleto(boleto_to_register(context, order.request))
     await bank.rules(settle_after_s=3600)
     try:
         await bank.books.pay(number_of(order), rail="boleto", tell=False)
@@ -544,7 +544,7 @@ async def test_not_found_is_no_answer_while_the_boleto_may_be_on_its_way(
     await worked_through(context, worker, order, rounds=2)
     assert (await orders_of(pool, order))[-1] == ("boleto_reconcile", "waiting")
     # It arrives now, from a request that nobody waits for any more.
-    await context.banks.production[BANK].boletos.register_boleto(boleto_of(context, order.request))
+    await context.banks.production[BANK].boletos.register_boleto(boleto_to_register(context, order.request))
     await worked_through(context, worker, order)
     assert (await status_of(pool, order), await at_bank(bank, order)) == (None, 7)
 

@@ -20,7 +20,7 @@ from banks.simulated.bank import PayerPix, SimulatedBank
 from banks.simulated.boletos import new_end_to_end_id
 from banks.simulated.returns import ReturnRules
 from banks.transfers import NO_TRANSFERS, PIX_UNKNOWN, Return, Sent, Transfer
-from commands.charges.pay import Confirmation, OfBoleto, confirm_payments
+from commands.charges.pay import BoletoPaymentFacts, Confirmation, confirm_payments
 from commands.money.refund import NewRefund, TransferDestination, begin_refunds
 from domain.instants import to_millisecond
 from domain.merchants.fees import NO_FEES
@@ -49,8 +49,8 @@ from tests.support.system import System
 from workers.context import Context
 from workers.incoming.sent_transfers import reconcile_sent
 from workers.incoming.statement import find_refunds_not_listed, find_transfers
-from workers.orders.lease import WATCH, release_orders
-from workers.orders.outgoing import ATTEMPTS_MIN, BACKOFF_S, SILENT_S, Known, money_wait
+from workers.orders.lease import LOST_CALL_WATCH, release_orders
+from workers.orders.outgoing import ATTEMPTS_MIN, BACKOFF_S, SILENT_S, MoneyOutcome, money_backoff_s
 from workers.orders.pix import drain_orders
 from workers.orders.refund import RefundOrderWorker
 
@@ -113,7 +113,9 @@ class Environment:
                 " WHERE number = $1", number,
             )  # fmt: skip
         (payment,) = await simulated.boletos.pay(number, rail=cast(Any, rail), tell=False)
-        of = OfBoleto(source=f"{number}/{cents}", method=rail, nosso_numero=number, integrador_code=None, txid=None)
+        of = BoletoPaymentFacts(
+            source=f"{number}/{cents}", method=rail, nosso_numero=number, integrador_code=None, txid=None
+        )
         await self._confirm(Confirmation(
             charge_id=charge_id, end_to_end_id=payment.end_to_end_id, amount_cents=cents, paid_at=utc_now(), boleto=of,
         ))  # fmt: skip
@@ -200,7 +202,7 @@ class Environment:
             "UPDATE bank_order SET created_at = created_at - $2::interval, outcome = outcome || CASE"
             " WHEN outcome ? 'lost_at'"
             " THEN jsonb_build_object('lost_at', (outcome ->> 'lost_at')::timestamptz - $2::interval) ELSE '{}' END"
-            " WHERE charge_id = $1", charge_id, WATCH,
+            " WHERE charge_id = $1", charge_id, LOST_CALL_WATCH,
         )  # fmt: skip
 
 
@@ -368,7 +370,7 @@ async def test_an_order_waits_longer_each_time_but_never_long_for_a_bank_that_is
         wait = timedelta(seconds=min(BACKOFF_S[attempt - 1], SILENT_S))
         assert before + wait * 0.8 <= order["due_at"] <= after + wait * 1.2
     # What the bank says is on its way is asked about ever more seldom.
-    assert money_wait(len(BACKOFF_S), silent=False) >= BACKOFF_S[-1] * 0.8
+    assert money_backoff_s(len(BACKOFF_S), silent=False) >= BACKOFF_S[-1] * 0.8
 
 
 async def test_a_refusal_fails_the_refund_and_the_money_is_back_in_the_wallet(env: Environment) -> None:
@@ -476,7 +478,7 @@ async def test_a_worker_that_was_slow_ends_nothing_another_has_ended(env: Enviro
     await release_orders(env.context)
     await env.works(charge_id)
     balance, events = await env.balance(), await env.events(charge_id)
-    await slow._store(order, Known(failure=FailureCode.BANK_REFUSED))
+    await slow._store(order, MoneyOutcome(failure=FailureCode.BANK_REFUSED))
     assert await env.status(refund_id) == ("succeeded", None)
     assert (await env.balance(), await env.events(charge_id)) == (balance, events)
     assert (await env.order(charge_id))["state"] == "done"

@@ -49,8 +49,8 @@ from tests.support.wallet import balance_of, put_money
 from workers.context import Context
 from workers.incoming.sent_transfers import book_sent, reconcile_sent
 from workers.incoming.statement import find_transfers, find_withdrawals_not_listed
-from workers.orders.lease import WATCH, Later, do_order, drain_lane, release_orders
-from workers.orders.outgoing import BACKOFF_S, SILENT_S, Known, MoneyOrder
+from workers.orders.lease import LOST_CALL_WATCH, Later, do_order, drain_lane, release_orders
+from workers.orders.outgoing import BACKOFF_S, SILENT_S, MoneyOrder, MoneyOutcome
 from workers.orders.pix import drain_orders
 from workers.orders.refund import RefundOrderWorker
 from workers.orders.withdrawal import WithdrawalOrderWorker, withdraw_daily
@@ -270,7 +270,7 @@ async def test_a_no_that_a_lost_yes_may_overtake_is_not_believed_at_once(env: En
     await env.works(rounds=2)
     assert await env.status(withdrawal_id) == ("processing", None)
     assert await env.balance() == 9_000
-    env.context.now = lambda: utc_now() + WATCH
+    env.context.now = lambda: utc_now() + LOST_CALL_WATCH
     await env.works()
     assert await env.status(withdrawal_id) == ("failed", "BANK_REFUSED")
     assert await env.balance() == 10_000
@@ -280,13 +280,13 @@ async def test_a_no_is_not_believed_however_late_the_lost_yes_was(env: Environme
     withdrawal_id = await env.withdraw()
     env.bank.wire.fault = "error500"
     await env.works()
-    env.context.now = lambda: utc_now() + 2 * WATCH
+    env.context.now = lambda: utc_now() + 2 * LOST_CALL_WATCH
     await env.works()
     env.bank.wire.fault = "refuse"
     await env.works(rounds=2)
     assert await env.status(withdrawal_id) == ("processing", None)
     assert await env.balance() == 9_000
-    env.context.now = lambda: utc_now() + 3 * WATCH
+    env.context.now = lambda: utc_now() + 3 * LOST_CALL_WATCH
     await env.works()
     assert await env.status(withdrawal_id) == ("failed", "BANK_REFUSED")
     assert await env.balance() == 10_000
@@ -299,9 +299,9 @@ async def test_a_no_is_not_believed_right_after_a_call_that_was_given_up_late(en
     (order,) = await worker._claim(10)
     env.bank.wire.fault = "error500"
 
-    async def stands_still(order: MoneyOrder) -> Known | Later:
+    async def stands_still(order: MoneyOrder) -> MoneyOutcome | Later:
         await worker._ask(order)
-        env.context.now = lambda: utc_now() + 2 * WATCH
+        env.context.now = lambda: utc_now() + 2 * LOST_CALL_WATCH
         raise TimeoutError
 
     await do_order(env.context, order, stands_still, worker._store, until=float("inf"))
@@ -317,7 +317,7 @@ async def test_what_a_lost_worker_may_have_sent_is_not_given_back_for_a_no(env: 
     await env.works()
     await env.pool.execute("UPDATE bank_order SET due_at = '-infinity' WHERE order_id = $1", withdrawal_id)
     await WithdrawalOrderWorker(env.context)._claim(10)
-    env.context.now = lambda: utc_now() + 2 * WATCH
+    env.context.now = lambda: utc_now() + 2 * LOST_CALL_WATCH
     await env.lost(withdrawal_id)
     env.bank.wire.fault = "refuse"
     await env.works(rounds=2)
@@ -332,7 +332,7 @@ async def test_a_way_to_send_that_was_taken_away_gives_nothing_back_that_may_be_
     await env.works()
     env.bank.wire.fault = "up"
     env.context.banks.production[BANK] = env.bank.adapter()
-    env.context.now = lambda: utc_now() + 2 * WATCH
+    env.context.now = lambda: utc_now() + 2 * LOST_CALL_WATCH
     await env.works(rounds=2)
     assert await env.status(withdrawal_id) == ("processing", None)
     assert await env.balance() == 9_000
@@ -493,7 +493,7 @@ async def test_a_worker_that_was_slow_ends_nothing_another_has_ended(env: Enviro
     await env.lost(withdrawal_id)
     await env.works()
     balance, events = await env.balance(), await env.events()
-    await slow._store(order, Known(failure=FailureCode.BANK_REFUSED))
+    await slow._store(order, MoneyOutcome(failure=FailureCode.BANK_REFUSED))
     assert await env.status(withdrawal_id) == ("succeeded", None)
     assert (await env.balance(), await env.events()) == (balance, events)
     assert (await env.order(withdrawal_id))["state"] == "done"
@@ -671,7 +671,7 @@ async def test_what_the_bank_never_got_is_not_sent_again_while_the_account_is_bl
     await env.works()
     await _decide(env, Kyc.BLOCKED)
     env.bank.wire.fault = "up"
-    env.context.now = lambda: utc_now() + 2 * WATCH
+    env.context.now = lambda: utc_now() + 2 * LOST_CALL_WATCH
     await env.works(rounds=3)
     assert await env.status(withdrawal_id) == ("processing", None)
     assert (len(env.puts()), await env.sent(withdrawal_id), await env.balance()) == (1, [], 9_000)

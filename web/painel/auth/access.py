@@ -19,15 +19,15 @@ from commands.people.links import end_links
 from commands.people.people import PASSWORD_MIN, change_password, check_password
 from commands.people.second_factor import RECOVERY_CHANCE, clear, enrol, is_digits, open_secret, seal_secret, take_code
 from commands.people.sessions import count_sessions, end_other_sessions
-from commands.people.tell import tell_person
+from commands.people.tell import mail_person
 from domain.errors import Refused
 from domain.pix.qr import png
 from domain.totp import SECRET_BYTES, in_text, otpauth
-from readmodels.dashboard.people import own_factor
+from readmodels.dashboard.people import find_own_factor
 from runtime.passwords import hash_password
 from runtime.postgres import Connection, session
 from web.painel.auth.devices import browser_name, remember_device
-from web.painel.auth.step_up import THROTTLED, WRONG_CODE, password_fault, password_words
+from web.painel.auth.step_up import THROTTLED, WRONG_CODE, password_fault, password_refusal_text
 from web.painel.page_request import PageRequest, address_of
 
 ISSUER = "Quita"
@@ -45,7 +45,7 @@ async def set_password(request: PageRequest) -> Response[Any]:
     try:
         check_password(new_password, request.session.email)
     except Refused as refused:
-        return await _access_page(request, fault=password_words(refused))
+        return await _access_page(request, fault=password_refusal_text(refused))
     if new_password != request.raw("again"):
         return await _access_page(request, fault="As duas senhas novas são diferentes.")
     fault = await password_fault(request, request.raw("password"))
@@ -124,7 +124,7 @@ class _WrongCode(Exception):
 async def _mail_change(conn: Connection, request: PageRequest, kind: str) -> None:
     """Reports the change to the person by e-mail: somebody else with the session and the password may have made it."""
     person, facts = request.session, {"browser": browser_name(request.http), "from": address_of(request.http)}
-    await tell_person(conn, person.email, person.account_id, kind, facts, now=request.now, seal=request.seal)
+    await mail_person(conn, person.email, person.account_id, kind, facts, now=request.now, seal=request.seal)
 
 
 async def _hash_in_turn(request: PageRequest, password: str) -> str:
@@ -135,7 +135,7 @@ async def _hash_in_turn(request: PageRequest, password: str) -> str:
 async def _access_page(request: PageRequest, *, fault: str = "") -> Response[Any]:
     async with session(request.pool) as conn:
         sessions = await count_sessions(conn, request.session.email, now=request.now)
-        factor = await own_factor(conn, email=request.session.email)
+        factor = await find_own_factor(conn, email=request.session.email)
     values = {
         "sessions": sessions,
         "factor": factor,
@@ -152,7 +152,7 @@ async def _factor_page(
     if secret is None:
         secret = secrets.token_bytes(SECRET_BYTES)
     async with session(request.pool) as conn:
-        factor = await own_factor(conn, email=email)
+        factor = await find_own_factor(conn, email=email)
     # An e-mail too long for our QR Code is shown without an image: the secret as text is enough.
     link = otpauth(secret, issuer=ISSUER, account=email)
     values = {

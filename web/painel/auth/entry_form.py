@@ -36,7 +36,7 @@ def before(request: AnyRequest, section: Section) -> str:
     return cookie_in(request.scope, cookie_name(section.before, request.app.state.settings))
 
 
-async def own_form(request: AnyRequest, seal: Seal, section: Section) -> Form | None:
+async def read_entry_form(request: AnyRequest, seal: Seal, section: Section) -> Form | None:
     """Reads a form of this browser. None when its cookie has expired or the browser keeps none: no password was tried,
     so the caller shows the form again."""
     try:
@@ -102,14 +102,14 @@ def cookie_name(name: str, settings: Settings) -> str:
     return f"__Host-{name}" if secure(settings) else name
 
 
-def mark_in(request: AnyRequest) -> str:
+def chosen_cell_mark(request: AnyRequest) -> str:
     """Returns the cookie's mark of the cell that staff chose to work in; empty without a choice."""
     return cookie_in(request.scope, cookie_name(CHOSEN, request.app.state.settings))
 
 
 def forget_choice(request: AnyRequest, answer: Response[Any]) -> Response[Any]:
     """Deletes the mark of the chosen cell, because a session begins and ends in its own cell."""
-    if mark_in(request):
+    if chosen_cell_mark(request):
         answer.set_cookie(make_cookie(CHOSEN, "", request.app.state.settings, 0))
     return answer
 

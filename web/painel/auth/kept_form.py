@@ -57,7 +57,7 @@ def carried(form: Form) -> Kept:
     return [(name, each) for name, values in form.items() if name.startswith("guardado") for each in values]
 
 
-def sent_on(seal: Seal, kept: Kept, email: str, cookie: str) -> Response[str] | None:
+def resend_page(seal: Seal, kept: Kept, email: str, cookie: str) -> Response[str] | None:
     """Answers the page from which the person sends the kept form again, in the new session of `cookie`; None when
     somebody else has signed in."""
     values_by_name = dict(kept)

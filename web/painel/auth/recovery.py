@@ -11,7 +11,7 @@ from typing import Any
 from litestar.response import Response
 
 from commands.people.attempts import take_link
-from commands.people.audit import write_down
+from commands.people.audit import write_audit_entry
 from commands.people.links import HOLDS, LinkHolder, ask_for_link, link_holder, use_link
 from commands.people.people import NAME_MAX, PASSWORD_MIN, check_password
 from domain.errors import Refused
@@ -22,8 +22,8 @@ from runtime.passwords import hash_password
 from runtime.postgres import session, transaction
 from runtime.seal import Seal
 from web.painel.auth.devices import remember_device
-from web.painel.auth.entry_form import TOO_LATE, audit_entry, entry_page, is_email, own_form, throttled, wait_for
-from web.painel.auth.step_up import password_words
+from web.painel.auth.entry_form import TOO_LATE, audit_entry, entry_page, is_email, read_entry_form, throttled, wait_for
+from web.painel.auth.step_up import password_refusal_text
 from web.painel.labels import ROLES
 from web.painel.page_request import AnyRequest, Form, address_of, go
 from web.painel.section import PLATAFORMA, Section
@@ -38,7 +38,7 @@ async def show_ask(request: AnyRequest, section: Section) -> Response[Any]:
 async def ask(request: AnyRequest, section: Section) -> Response[Any]:
     state = request.app.state
     seal = Seal(state.settings.secret_key)
-    form = await own_form(request, seal, section)
+    form = await read_entry_form(request, seal, section)
     if form is None:
         return _ask_page(request, section, fault=TOO_LATE, status=403)
     email = form.get("email", [""])[0].strip().lower()[:EMAIL_MAX]
@@ -65,7 +65,7 @@ async def choose(request: AnyRequest, section: Section) -> Response[Any]:
     """Stores the new password, once for each link, and redirects to the sign-in page."""
     state = request.app.state
     seal = Seal(state.settings.secret_key)
-    form = await own_form(request, seal, section)
+    form = await read_entry_form(request, seal, section)
     holder = await _link_holder(request, section)
     if holder is None:
         return _link_over_page(request, section)
@@ -81,7 +81,7 @@ async def choose(request: AnyRequest, section: Section) -> Response[Any]:
             used = await use_link(conn, request.path_params["token"], password_hash, name, now=now, seal=seal)
             if used is not None:
                 action = "password.chosen" if used.fresh else "password.recovered"
-                await write_down(conn, audit_entry(request, used, action, seal), now=now)
+                await write_audit_entry(conn, audit_entry(request, used, action, seal), now=now)
     except Refused as refused:
         fault = _FAULTS[next(iter(refused.fields or {}))]
         return _link_page(request, section, holder, fault=fault, name=name or "", status=400)
@@ -111,7 +111,7 @@ def _new_password_fault(form: Form, email: str) -> str:
     try:
         check_password(password, email)
     except Refused as refused:
-        return password_words(refused)
+        return password_refusal_text(refused)
     return "" if password == form.get("again", [""])[0] else "As duas senhas são diferentes."
 
 

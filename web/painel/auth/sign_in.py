@@ -22,9 +22,9 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from commands.people.attempts import reset_attempts, take_attempt, take_code_attempt
-from commands.people.audit import write_down
+from commands.people.audit import write_audit_entry
 from commands.people.people import renew_password
-from commands.people.places import take_place
+from commands.people.places import remember_place
 from commands.people.second_factor import AcceptedCode, is_digits, take_code
 from commands.people.sessions import (
     LIFETIME,
@@ -38,7 +38,7 @@ from commands.people.sessions import (
     prove_session,
     session_of,
 )
-from commands.people.tell import tell_person
+from commands.people.tell import mail_person
 from domain.errors import Refused
 from domain.instants import to_millisecond
 from domain.payer import EMAIL_MAX
@@ -61,11 +61,11 @@ from web.painel.auth.entry_form import (
     forget_choice,
     is_email,
     make_cookie,
-    own_form,
+    read_entry_form,
     throttled,
     wait_for,
 )
-from web.painel.auth.kept_form import Kept, carried, sent_on
+from web.painel.auth.kept_form import Kept, carried, resend_page
 from web.painel.page_request import PAGE_HEADERS, AnyRequest, PageRequest, address_of, csrf_token, go
 from web.painel.section import PAINEL, PLATAFORMA, Section
 
@@ -95,7 +95,7 @@ def sign_in_turns() -> asyncio.Semaphore:
     return asyncio.Semaphore(_CHECKS_MAX)
 
 
-def entrance(section: Section, path: str = "") -> str:
+def sign_in_path(section: Section, path: str = "") -> str:
     """Returns the path of the sign-in page, which leads on to the section's page `path` afterwards."""
     entry = f"{section.root}/entrar"
     return f"{entry}?para={path}" if is_page_of(section, path) else entry
@@ -113,7 +113,7 @@ async def _show(request: AnyRequest, section: Section) -> Response[Any]:
     return _entry_form(request, section, where_to=parameter_in(request.scope, "para") or "")
 
 
-def turn_away(request: AnyRequest, section: Section, kept: Kept) -> Response[Any]:
+def answer_signed_out(request: AnyRequest, section: Section, kept: Kept) -> Response[Any]:
     """Answers a form whose sender is not signed in any more; nothing that the form asks for is done."""
     if not kept:
         return forget_choice(request, go(f"{section.root}/entrar?terminou=1"))
@@ -123,7 +123,7 @@ def turn_away(request: AnyRequest, section: Section, kept: Kept) -> Response[Any
 async def _enter(request: AnyRequest, section: Section) -> Response[Any]:
     state = request.app.state
     seal = Seal(state.settings.secret_key)
-    form = await own_form(request, seal, section)
+    form = await read_entry_form(request, seal, section)
     if form is None:
         return _entry_form(request, section, fault=TOO_LATE, status=403)
     email = form.get("email", [""])[0].strip().lower()[:EMAIL_MAX]
@@ -161,7 +161,7 @@ async def _enter(request: AnyRequest, section: Section) -> Response[Any]:
 async def _enter_code(request: AnyRequest, section: Section) -> Response[Any]:
     state = request.app.state
     seal = Seal(state.settings.secret_key)
-    form = await own_form(request, seal, section)
+    form = await read_entry_form(request, seal, section)
     now, address = to_millisecond(state.now()), address_of(request)
     pending = None if form is None else _open_pending(form.get("passo", [""])[0], seal)
     if (
@@ -193,7 +193,7 @@ async def _enter_code(request: AnyRequest, section: Section) -> Response[Any]:
                 request, section, conn, person, pending.where_to, now=now, kept=kept, facts=facts
             )
         # Somebody in this browser knows the password: the audit log shows the wrong code, so that its owner can notice.
-        await write_down(conn, audit_entry(request, person, "session.code_refused", seal), now=now)
+        await write_audit_entry(conn, audit_entry(request, person, "session.code_refused", seal), now=now)
     _log.info("code_refused", section=section.root)
     return _code_form(request, section, pending, kept, fault="Código incorreto ou já usado.", status=403)
 
@@ -215,14 +215,14 @@ async def _open_session(
     device = known_device(request, section, person)
     await reset_attempts(conn, person.email, address, seal=seal, device=device, code=True)
     cookie = await open_session(conn, person, now=now, chance=chance)
-    is_new_place = await take_place(conn, person.email, address, now=now, seal=seal)
+    is_new_place = await remember_place(conn, person.email, address, now=now, seal=seal)
     if device is None or is_new_place:
         kind = "session.new_device" if device is None else "session.new_place"
         mail_facts = {"browser": browser_name(request), "from": address}
-        await tell_person(conn, person.email, person.account_id, kind, mail_facts, now=now, seal=seal)
-    await write_down(conn, audit_entry(request, person, "session.opened", seal, facts), now=now)
+        await mail_person(conn, person.email, person.account_id, kind, mail_facts, now=now, seal=seal)
+    await write_audit_entry(conn, audit_entry(request, person, "session.opened", seal, facts), now=now)
     _log.info("signed_in", section=section.root, account_id=str(person.account_id))
-    answer = sent_on(seal, kept, person.email, cookie)
+    answer = resend_page(seal, kept, person.email, cookie)
     if answer is not None:
         # Somebody else at this browser may have filled the form in. The session therefore starts unproven: a form that
         # needs the step-up asks for the password again, and the page says what is confirmed (step_up.py).
@@ -255,7 +255,7 @@ async def leave(request: PageRequest) -> Response[Any]:
     return _signed_out_answer(request)
 
 
-async def leave_everywhere(request: PageRequest) -> Response[Any]:
+async def sign_out_everywhere(request: PageRequest) -> Response[Any]:
     """Sign this person out of every browser, this one too."""
     async with request.change("session.ended_everywhere") as conn:
         await end_all_sessions(conn, request.session.email)

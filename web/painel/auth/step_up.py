@@ -31,14 +31,14 @@ WRONG_CODE: Final = "Código incorreto ou já usado. Espere o próximo e tente d
 THROTTLED: Final = "Muitas tentativas. Espere alguns minutos e tente de novo."
 
 
-def password_words(refused: Refused) -> str:
+def password_refusal_text(refused: Refused) -> str:
     """Returns why a chosen password is not accepted, in words for people."""
     if refused.fields == {"password": GUESSABLE}:
         return "Esta senha é das primeiras que se tentam. Escolha outra: quatro palavras sem ligação, por exemplo."
     return f"A senha precisa de {PASSWORD_MIN} a {PASSWORD_MAX} caracteres."
 
 
-def must_be_proven(request: PageRequest, action: str, facts: Mapping[str, str]) -> None:
+def require_step_up(request: PageRequest, action: str, facts: Mapping[str, str]) -> None:
     """Raises StepUpNeeded unless the person gave the password, and the code with a second factor, within the last five
     minutes. `action` and `facts` say on the page what is to be confirmed: the last look before money leaves."""
     if not request.session.second_factor and request.settings.money_totp_required:
@@ -47,7 +47,7 @@ def must_be_proven(request: PageRequest, action: str, facts: Mapping[str, str]) 
         raise StepUpNeeded(action, facts)
 
 
-def must_be_one_of_two(request: PageRequest) -> None:
+def refuse_newcomer(request: PageRequest) -> None:
     """Checks either of the two members of staff that a decision takes: StillNew for one whom a colleague gave the role
     less than a day ago."""
     if is_newcomer(request.session.role_given_at, now=request.now):
@@ -67,7 +67,7 @@ async def prove(request: PageRequest) -> str:
     return fault
 
 
-def ask_again(request: PageRequest, needed: StepUpNeeded, fault: str, *, back: str) -> Response[Any]:
+def step_up_page(request: PageRequest, needed: StepUpNeeded, fault: str, *, back: str) -> Response[Any]:
     """`back` is the page that the form was on."""
     if needed.enrol:
         link = f"{request.section.root}/acesso/codigo"

@@ -16,7 +16,7 @@ from commands.charges.pay import simulated_payment
 from commands.mail import MAILED, ask_for_mail
 from commands.money.refund import NewRefund, TransferDestination, begin_refunds
 from commands.people.audit import AlreadySent
-from commands.people.tell import tell_owners
+from commands.people.tell import mail_owners
 from domain.boleto.terms import cuts_discount
 from domain.brazilian import brl
 from domain.charge import CancelReason, Status
@@ -37,13 +37,13 @@ from runtime.jobs import REFUND_ORDERS, WEBHOOKS
 from runtime.postgres import session
 from sql import Connection
 from web.head import parameter_in
-from web.painel.auth.step_up import must_be_proven
+from web.painel.auth.step_up import require_step_up
 from web.painel.charges.boleto_change import cancel_charge, change_boleto, change_charge
 from web.painel.charges.charge_page import charge_of, show_charge
 from web.painel.fields import Filled, typed_pix_key
 from web.painel.labels import CANCEL_REASONS, REFUSED
 from web.painel.page_request import PageRequest
-from web.painel.rows import gone_back, payer_seen
+from web.painel.rows import payer_in_view, returned_totals
 
 MESSAGE_MAX: Final = 1_000
 _MAIL_FAULTS: Final = {
@@ -160,7 +160,7 @@ async def refund(request: PageRequest) -> Response[Any]:
     if filled.faults:
         return await _refund_form(request, doc, filled)
     if destination is not None and not request.test:
-        must_be_proven(request, "Devolver um pagamento", await _step_up_facts(request, charge_id, filled, destination))
+        require_step_up(request, "Devolver um pagamento", await _step_up_facts(request, charge_id, filled, destination))
     refund_id = new_id()
     new_refund = NewRefund(
         owner=request.owner,
@@ -243,7 +243,7 @@ async def _mail_refund_to_owners(
         "amount": brl(parse_amount(begun.amount, cents_max=PIX_CENTS_MAX)),
         "destination": masked_key(destination.pix_key),
     }
-    await tell_owners(
+    await mail_owners(
         conn,
         request.session.account_id,
         "refund.asked",
@@ -275,8 +275,8 @@ async def _refund_form(request: PageRequest, doc: ChargeDoc, filled: Filled, *, 
         "doc": doc,
         "filled": filled,
         "payments": payments,
-        "gone_back": gone_back(payments),
-        "paid_by": lambda payment: payer_seen(open_payer(payment, request.seal), request.payers),
+        "gone_back": returned_totals(payments),
+        "paid_by": lambda payment: payer_in_view(open_payer(payment, request.seal), request.payers),
         "base": request.here(f"/cobrancas/{doc.charge_id}"),
         "reason_max": REASON_MAX,
     }

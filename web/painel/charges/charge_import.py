@@ -22,8 +22,8 @@ from msgspec.structs import replace
 from commands.people.audit import AlreadySent
 from domain.errors import Code, Refused
 from domain.identifiers import parse_id
-from readmodels.charges.conditions import told_conditions
-from readmodels.dashboard.overview import made_of
+from readmodels.charges.conditions import portuguese_conditions
+from readmodels.dashboard.overview import find_created_by_keys
 from runtime.ids import new_id
 from runtime.postgres import session
 from web.painel.charges import new_charge
@@ -37,7 +37,7 @@ from web.painel.page_request import PageRequest
 
 TOGETHER: Final = 10
 """Rows whose charges are created concurrently: boletos wait for the bank."""
-BEGUN_WITHIN_S: Final = 30.0
+BEGIN_S_MAX: Final = 30.0
 """Rows not begun within this time are left for the next submission: a silent bank delays each row."""
 _COLUMN_BY_FIELD: Final = {field: column for column, field in COLUMNS.items()}
 # Faults for cells whose field is a list in the form: a sheet offers no list to choose from.
@@ -111,7 +111,7 @@ async def create(request: PageRequest) -> Response[Any]:
         return request.show("import_preview.html", values, status=400 if faulty_count or values["sure_fault"] else 200)
     if not is_workbook(raw):
         request.spend("files_per_min")
-    deadline = asyncio.get_running_loop().time() + BEGUN_WITHIN_S
+    deadline = asyncio.get_running_loop().time() + BEGIN_S_MAX
     slots = asyncio.Semaphore(TOGETHER)
 
     # The id of the page that confirmed, also carried by later pages that ask for the missing rows: under it each row
@@ -166,7 +166,9 @@ async def _with_earlier_charges(request: PageRequest, checked: Sequence[CheckedR
         named_rows.append(replace(each, name=name))
     keys = [_row_request(request, each).key for each in named_rows]
     async with session(request.pool) as conn:
-        creations = await made_of(conn, account_id=request.session.account_id, test=request.test, keys=keys)
+        creations = await find_created_by_keys(
+            conn, account_id=request.session.account_id, test=request.test, keys=keys
+        )
     charge_by_key = {each.key: each.resource_id for each in creations}
     return [replace(each, before=charge_by_key.get(key)) for each, key in zip(named_rows, keys, strict=True)]
 
@@ -194,7 +196,7 @@ async def _check_row(request: PageRequest, row: SheetRow) -> CheckedRow:
         charge_fields = boleto = new_charge.read_boleto(row_request, filled)
         due_on = boleto.due_on
         if boleto.terms is not None and boleto.amount_cents is not None and due_on is not None:
-            conditions = told_conditions(boleto.terms, amount_cents=boleto.amount_cents, due=due_on)
+            conditions = portuguese_conditions(boleto.terms, amount_cents=boleto.amount_cents, due=due_on)
     names = _COLUMN_BY_FIELD | {
         percent_field: _COLUMN_BY_FIELD[name]
         for name, percent_field in IN_REAIS.items()
@@ -210,21 +212,21 @@ async def _check_row(request: PageRequest, row: SheetRow) -> CheckedRow:
 
 async def _create_charge(row: SheetRow, row_request: PageRequest) -> ImportedRow:
     filled = Filled(row_request)
-    earlier_id = await new_charge.found_before(row_request)
+    earlier_id = await new_charge.charge_made_by_key(row_request)
     if earlier_id is not None:
         return ImportedRow(row, earlier_id, before=True)
     try:
         create = new_charge.create_pix_charge if row.fields["kind"] == "pix" else new_charge.create_boleto_charge
         charge_id = await create(row_request, filled)
     except AlreadySent:
-        earlier_id = await new_charge.found_before(row_request)
+        earlier_id = await new_charge.charge_made_by_key(row_request)
         return (
             ImportedRow(row, earlier_id, before=True)
             if earlier_id
             else ImportedRow(row, fault=REFUSED[Code.BANK_UNAVAILABLE][0])
         )
     except Refused as refused:
-        if (earlier_id := await new_charge.found_before(row_request)) is not None:
+        if (earlier_id := await new_charge.charge_made_by_key(row_request)) is not None:
             return ImportedRow(row, earlier_id, before=True)
         return ImportedRow(row, fault=refusal(refused.code))
     if charge_id is None:

@@ -35,10 +35,10 @@ from sql import Connection
 from web.painel.csv_export import Columns
 from web.painel.labels import METHODS, STATUS
 from web.painel.list_page import ListPage
-from web.painel.lists import ListQuery, Walked
+from web.painel.lists import ListQuery, WalkedPage
 from web.painel.page_request import PageRequest, go
-from web.painel.rows import ListedCharge, instant, metadata_text, with_whom
-from web.painel.totals import counted
+from web.painel.rows import ListedCharge, charges_with_payers, instant, metadata_text
+from web.painel.totals import totals_in_time
 
 _COLUMNS: Columns[ListedCharge] = {
     "charge_id": lambda row: row.doc.charge_id,
@@ -78,14 +78,16 @@ async def _split_by_due_date(request: PageRequest, filters: ChargeFilters) -> li
 
 
 async def _listed_charges(conn: Connection, docs: Sequence[ChargeDoc], request: PageRequest) -> Sequence[ListedCharge]:
-    return await with_whom(conn, docs, request.owner, request.seal, request.payers)
+    return await charges_with_payers(conn, docs, request.owner, request.seal, request.payers)
 
 
 async def _status_totals(request: PageRequest, filters: ChargeFilters) -> Mapping[str, object]:
     """Returns `counts` by status without regard to the status filter, and `shown`, the totals of the statuses asked
     for; `counts` is None when counting takes too long."""
     any_status = replace(filters, statuses=())
-    counts = await counted(request, lambda conn: current_sums(conn, request.owner, any_status, now=request.account_now))
+    counts = await totals_in_time(
+        request, lambda conn: current_sums(conn, request.owner, any_status, now=request.account_now)
+    )
     if counts is None:
         return {"counts": None}
     chosen = [counts[status] for status in filters.statuses or STATUSES]
@@ -126,7 +128,7 @@ async def _newest_matches(request: PageRequest, text: str) -> Mapping[str, objec
 
     rows = await request.reads.ask(read)
     return {
-        "walked": Walked(rows, "", "") if rows else None,
+        "walked": WalkedPage(rows, "", "") if rows else None,
         "searched": text,
         "searched_amount": amount_cents,
         "looked_max": LOOKED_MAX,

@@ -18,15 +18,15 @@ from domain.instants import SAO_PAULO, iso, parse_day
 from domain.payer import PayerView
 from readmodels.charges.boleto import boleto_to_print
 from readmodels.charges.charge import ChargeDoc, charges_by_id, legs_of, open_payer
-from readmodels.charges.conditions import told_conditions
+from readmodels.charges.conditions import portuguese_conditions
 from readmodels.charges.second_copies import SecondCopyRequest, second_copy_of
 from readmodels.dashboard.charge import (
-    Happening,
+    ChargeJournalRow,
     Written,
-    life_of,
-    mails_of,
+    actor_emails,
+    journal_rows_of_charge,
+    mails_of_charge,
     payments_of,
-    people_of,
 )
 from readmodels.dashboard.known_payer import payer_of_charge
 from readmodels.money.anomalies import open_anomalies_among
@@ -43,7 +43,7 @@ from web.painel.labels import (
     OUTCOMES,
 )
 from web.painel.page_request import PageRequest
-from web.painel.rows import gone_back, instant, payer_lines, payer_seen
+from web.painel.rows import instant, payer_in_view, payer_lines, returned_totals
 
 _DELIVERIES_MAX = 20
 _REFUNDS_MAX = 20
@@ -103,14 +103,14 @@ async def show_charge(
     doc = await charge_of(request, charge_id)
     async with session(request.pool) as conn:
         payer = await payer_of_charge(conn, charge_id, owner, seal=request.seal)
-        life = await life_of(conn, charge_id, owner)
-        people = await people_of(conn, owner.account_id, life)
+        life = await journal_rows_of_charge(conn, charge_id, owner)
+        people = await actor_emails(conn, owner.account_id, life)
         payments = await payments_of(conn, charge_id, owner)
         open_anomalies = await open_anomalies_among(
             conn, owner, [UUID(each.payment_id) for each in payments if each.anomaly]
         )
         refunds, _ = await refund_page(conn, owner, RefundFilters(charge_id=charge_id), None, _REFUNDS_MAX)
-        mails = [] if owner.test else await mails_of(conn, charge_id, owner.account_id, seal=request.seal)
+        mails = [] if owner.test else await mails_of_charge(conn, charge_id, owner.account_id, seal=request.seal)
         second_copy = await second_copy_of(conn, charge_id, owner)
         deliveries, _ = await delivery_page(conn, owner, DeliveryFilters(charge_id=charge_id), None, _DELIVERIES_MAX)
     entries = [
@@ -131,8 +131,8 @@ async def show_charge(
         "payer": None if payer is None else payer_lines(payer, request.payers),
         "payments": payments,
         "odd": open_anomalies,
-        "gone_back": {each.payment_id: gone_back(payments, but=each) for each in payments},
-        "paid_by": lambda payment: payer_seen(open_payer(payment, request.seal), request.payers),
+        "gone_back": {each.payment_id: returned_totals(payments, but=each) for each in payments},
+        "paid_by": lambda payment: payer_in_view(open_payer(payment, request.seal), request.payers),
         "refunds": refunds,
         "lines": sorted(entries, key=lambda entry: entry.at),
         "cancel_fault": cancel_fault,
@@ -160,7 +160,7 @@ def _terms_values(doc: ChargeDoc, now: datetime) -> dict[str, Any]:
         return {"conditions": (), "asked": None}
     due, today = parse_day(doc.due_date), now.astimezone(SAO_PAULO).date()
     return {
-        "conditions": told_conditions(doc.terms, amount_cents=doc.amount_cents, due=due),
+        "conditions": portuguese_conditions(doc.terms, amount_cents=doc.amount_cents, due=due),
         "asked": amount_due(doc.terms, amount_cents=doc.amount_cents, due=due, on=today),
     }
 
@@ -178,7 +178,7 @@ async def charge_of(request: PageRequest, charge_id: UUID) -> ChargeDoc:
     return doc
 
 
-def _life_entries(life: Sequence[Happening], people: Mapping[str, str]) -> list[TimelineEntry]:
+def _life_entries(life: Sequence[ChargeJournalRow], people: Mapping[str, str]) -> list[TimelineEntry]:
     return [
         TimelineEntry(each.recorded_at, "charge", LIFE.get(each.kind, each.kind), _actor_text(each.actor, people))
         for each in life

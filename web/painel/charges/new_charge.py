@@ -22,7 +22,7 @@ from commands.bank_orders.boleto_issuer import DEADLINE_S
 from commands.bank_orders.boleto_orders import find_terms
 from commands.charges.create_boleto import BoletoRequest, order_boletos
 from commands.charges.create_pix import Creation, compose_pix, create_pix
-from commands.charges.issuer import Issuer, issuer_of
+from commands.charges.issuer import Issuer, find_issuer
 from commands.merchants.pix_suspension import pix_suspended
 from commands.people.audit import AlreadySent
 from domain.boleto.terms import PaymentTerms
@@ -34,7 +34,7 @@ from domain.instants import SAO_PAULO
 from domain.merchants.address import is_complete
 from domain.money import BOLETO_CENTS_MAX, PIX_CENTS_MAX, reais
 from domain.payer import NAME_MAX, NUMBER_MAX, PHONE_MAX, STATES
-from readmodels.dashboard.overview import Made, made_with
+from readmodels.dashboard.overview import Made, find_created_by_key
 from runtime.ids import new_id
 from runtime.jobs import BOLETO_ORDERS, PIX_ORDERS
 from runtime.postgres import session
@@ -42,7 +42,7 @@ from runtime.seal import CHARGE_PAYER
 from web.head import parameter_in
 from web.painel.charges import prefill, second_copy
 from web.painel.charges.boleto_terms import DEFAULTS, FIELDS, form_values, read_terms
-from web.painel.charges.payer_choice import PayerSearch, search_of
+from web.painel.charges.payer_choice import PayerSearch, read_payer_search
 from web.painel.fields import Filled
 from web.painel.labels import REFUSED, refusal
 from web.painel.page_request import PageRequest
@@ -88,11 +88,11 @@ async def show(request: PageRequest) -> Response[Any]:
         charge_id = parse_id(source_id)
         if charge_id is None:
             raise NotFoundException
-        doc, fields = await prefill.from_charge(request, charge_id)
+        doc, fields = await prefill.fields_from_charge(request, charge_id)
         if fields.get("lifetime", "") not in LIFETIMES:
             fields.pop("lifetime", None)
         shown |= {**fields, prefill.FROM: doc.charge_id}
-        if await second_copy.is_asked(request, charge_id):
+        if await second_copy.has_open_request(request, charge_id):
             shown |= prefill.reissue_fields(doc, due_on)
         form = form or ("pix" if doc.boleto is None else "boleto")
     return await _form_page(request, form if form in _FORMS else "pix", Filled(shown=shown))
@@ -106,15 +106,15 @@ async def create(request: PageRequest) -> Response[Any]:
         return await _form_page(request, PIX, filled)
     if (other_form := request.field(SWITCH)) in _FORMS:
         return await _form_page(request, other_form, filled)
-    await prefill.with_known_document(request, filled)
-    if (search := await search_of(request, filled)) is not None:
+    await prefill.unmask_known_document(request, filled)
+    if (search := await read_payer_search(request, filled)) is not None:
         return await _form_page(request, form, search.filled, search=search)
     try:
         charge_id = await (
             create_pix_charge(request, filled) if form == "pix" else create_boleto_charge(request, filled)
         )
     except AlreadySent:
-        charge_id = await made_before(request, filled)
+        charge_id = await charge_made_by_form(request, filled)
     except Refused as refused:
         if refused.code not in _FORM_REFUSALS:
             raise
@@ -126,27 +126,27 @@ async def create(request: PageRequest) -> Response[Any]:
     return request.go(request.here(f"/cobrancas/{charge_id}"), done="segunda-via" if answered else "criada")
 
 
-def asked_by(request: PageRequest) -> bytes:
+def form_fingerprint(request: PageRequest) -> bytes:
     """Returns the fingerprint of what a form asks for, which tells a changed form from one that is sent again. The
     fingerprint is keyed, because it outlives the payer's data that it is computed from."""
     fields = json.dumps(sorted(request.given(but={"csrf", "once"})))
     return sha256(request.seal.blind(fields).encode()).digest()
 
 
-async def made_before(request: PageRequest, filled: Filled) -> UUID | None:
+async def charge_made_by_form(request: PageRequest, filled: Filled) -> UUID | None:
     """Returns what this form created when it was sent before. None, with a fault in `filled`, when it asked for
     something else then: the browser's back button shows a page with the same form id. AlreadySent when the form
     created nothing, or what it created is not known."""
     earlier = await _earlier_creation(request)
     if earlier is None:
         raise AlreadySent
-    if earlier.fingerprint == asked_by(request):
+    if earlier.fingerprint == form_fingerprint(request):
         return earlier.resource_id
     filled.wrong("form", _CHANGED_FORM_FAULT)
     return None
 
 
-async def found_before(request: PageRequest) -> UUID | None:
+async def charge_made_by_key(request: PageRequest) -> UUID | None:
     """Returns the id of what the request's key has created; None when it has created nothing."""
     earlier = await _earlier_creation(request)
     return None if earlier is None else earlier.resource_id
@@ -154,12 +154,14 @@ async def found_before(request: PageRequest) -> UUID | None:
 
 async def _earlier_creation(request: PageRequest) -> Made | None:
     async with session(request.pool) as conn:
-        return await made_with(conn, account_id=request.session.account_id, test=request.test, key=request.key)
+        return await find_created_by_key(
+            conn, account_id=request.session.account_id, test=request.test, key=request.key
+        )
 
 
 async def _issuer(request: PageRequest) -> Issuer:
     async with session(request.pool) as conn:
-        return await issuer_of(conn, request.owner, actor=request.actor)
+        return await find_issuer(conn, request.owner, actor=request.actor)
 
 
 def check_approved(request: PageRequest) -> None:
@@ -237,7 +239,7 @@ async def create_pix_charge(request: PageRequest, filled: Filled) -> UUID | None
     creation = Creation(
         issuer=await _issuer(request),
         key=request.key,
-        fingerprint=asked_by(request),
+        fingerprint=form_fingerprint(request),
         charge_id=charge_id,
         request_id=request.request_id,
         now=request.now,
@@ -285,7 +287,7 @@ async def create_boleto_charge(request: PageRequest, filled: Filled) -> UUID | N
         charge_id=charge_id,
         issuer=await _issuer(request),
         key=request.key,
-        fingerprint=asked_by(request),
+        fingerprint=form_fingerprint(request),
         request_id=request.request_id,
         kind=fields.kind,
         amount_cents=fields.amount_cents,
@@ -383,7 +385,7 @@ async def _form_page(
         "filled": filled,
         "base": request.here("/cobrancas/nova"),
         "before": filled.value(prefill.FROM),
-        "second_copy": source_id is not None and await second_copy.is_asked(request, source_id),
+        "second_copy": source_id is not None and await second_copy.has_open_request(request, source_id),
         "payers_kept": request.payers.whole,
         "search": search,
         "boletos": BOLETOS,

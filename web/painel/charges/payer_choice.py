@@ -17,10 +17,10 @@ from readmodels.dashboard.known_payer import (
     LOOKED_MAX,
     KnownPayer,
     PayerChoice,
-    payer_documented,
     payer_of_charge,
     payer_with_document,
-    payers_named,
+    search_payers_by_document,
+    search_payers_by_name,
 )
 from sql import Connection
 from web.painel.charges.prefill import DOCUMENT, PAYER_FROM, payer_fields
@@ -55,7 +55,7 @@ class PayerSearch(Struct, frozen=True):
         return {each.charge_id: masked(each.document) for each in self.found}
 
 
-async def search_of(request: PageRequest, filled: Filled) -> PayerSearch | None:
+async def read_payer_search(request: PageRequest, filled: Filled) -> PayerSearch | None:
     """Returns the result of the search or choice that was sent; None when the form was sent to create a charge."""
     chosen, query = request.field(_CHOICE), request.field(QUERY).strip()[:NAME_MAX]
     if not (chosen or request.field(SEARCH) or query != request.field(_SEARCHED)):
@@ -73,9 +73,9 @@ async def _find_payers(request: PageRequest, query: str) -> PayerSearch:
     document = without_marks(query).upper()
     by_document = well_formed(document, letters=True)
     if by_document:
-        find = partial(payer_documented, owner=request.owner, document=document, seal=request.seal)
+        find = partial(search_payers_by_document, owner=request.owner, document=document, seal=request.seal)
     else:
-        find = partial(payers_named, owner=request.owner, text=query, seal=request.seal)
+        find = partial(search_payers_by_name, owner=request.owner, text=query, seal=request.seal)
     payers = await request.reads.ask(find)
     if not payers:
         message = _NO_SUCH_DOCUMENT if by_document else _NO_SUCH_NAME

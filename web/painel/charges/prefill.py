@@ -66,7 +66,7 @@ def reissue_fields(doc: ChargeDoc, due_on: date) -> dict[str, str]:
     return {"external_id": doc.external_id or "", "due_date": due_on.isoformat(), SECOND_COPY: "yes"}
 
 
-async def from_charge(request: PageRequest, charge_id: UUID) -> tuple[ChargeDoc, dict[str, str]]:
+async def fields_from_charge(request: PageRequest, charge_id: UUID) -> tuple[ChargeDoc, dict[str, str]]:
     """Returns the charge and the fields that it fills; 404 for a charge of another account or mode."""
     doc = await charge_of(request, charge_id)
     async with session(request.pool) as conn:
@@ -74,7 +74,7 @@ async def from_charge(request: PageRequest, charge_id: UUID) -> tuple[ChargeDoc,
     return doc, charge_fields(doc) | payer_fields(payer, request.payers)
 
 
-async def with_known_document(request: PageRequest, filled: Filled) -> None:
+async def unmask_known_document(request: PageRequest, filled: Filled) -> None:
     """Takes a masked document that was left as filled in for the document of the charge that it came from."""
     charge_id = parse_id(request.field(PAYER_FROM) or request.field(FROM))
     if charge_id is None or not request.payers.whole:

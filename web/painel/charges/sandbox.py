@@ -13,7 +13,7 @@ from litestar.response import Response
 from banks.scenario import SCENARIOS
 from commands.bank_orders.kinds import Pay, WriteOff
 from commands.charges.fail import failing
-from commands.charges.sandbox import SANDBOX_FAILURE, TIMES_MAX, expiring, paying
+from commands.charges.sandbox import SANDBOX_FAILURE, TIMES_MAX, paying, sandbox_expiry
 from commands.sandbox_clock import advance_clock, settle
 from domain.errors import Code, Refused
 from domain.instants import to_millisecond
@@ -71,7 +71,7 @@ async def expire(request: PageRequest) -> Response[Any]:
     """Expires a pending charge now."""
     charge_id = request.id("charge_id")
     await charge_of(request, charge_id)
-    command = expiring(charge_id, request.owner, actor=request.actor, request_id=request.request_id)
+    command = sandbox_expiry(charge_id, request.owner, actor=request.actor, request_id=request.request_id)
     await change_charge(request, "charge.expired_in_test", command)
     return _go_to_charge(request, charge_id, "expirada")
 

@@ -42,20 +42,20 @@ from web.painel.charges.new_charge import (
     CNPJ_SIGNS,
     STATE_WORDS,
     SWITCH,
-    asked_by,
     boleto_payer,
+    charge_made_by_form,
     check_approved,
     check_boletos,
-    made_before,
+    form_fingerprint,
     pix_payer,
 )
-from web.painel.charges.payer_choice import PayerSearch, search_of
-from web.painel.charges.prefill import with_known_document
+from web.painel.charges.payer_choice import PayerSearch, read_payer_search
+from web.painel.charges.prefill import unmask_known_document
 from web.painel.fields import Filled
 from web.painel.labels import FREQUENCIES, refusal
 from web.painel.list_page import ListPage
 from web.painel.page_request import PageRequest
-from web.painel.rows import cents, instant, payer_lines, with_scheduled
+from web.painel.rows import cents, instant, payer_lines, schedules_with_payers
 
 _ISSUE_DAYS_BEFORE_DEFAULT = "10"
 # By the last word of the path: the command's change, the action in the audit log, and the key of the DONE message.
@@ -156,8 +156,8 @@ async def create(request: PageRequest) -> Response[Any]:
         return _form_page(request, PIX, filled)
     if (other_method := request.field(SWITCH)) in METHODS:
         return _form_page(request, other_method, filled)
-    await with_known_document(request, filled)
-    if (search := await search_of(request, filled)) is not None:
+    await unmask_known_document(request, filled)
+    if (search := await read_payer_search(request, filled)) is not None:
         return _form_page(request, method, search.filled, search=search)
     new_schedule = _read_schedule(request, filled, method)
     try:
@@ -169,7 +169,7 @@ async def create(request: PageRequest) -> Response[Any]:
             return _form_page(request, method, filled)
         schedule_id = await _store_schedule(request, new_schedule)
     except AlreadySent:
-        earlier_id = await made_before(request, filled)
+        earlier_id = await charge_made_by_form(request, filled)
         if earlier_id is None:
             return _form_page(request, method, filled)
         schedule_id = earlier_id
@@ -237,7 +237,7 @@ def _read_schedule(request: PageRequest, filled: Filled, method: str) -> NewSche
     return NewSchedule(
         account_id=request.session.account_id,
         key=request.key,
-        fingerprint=asked_by(request),
+        fingerprint=form_fingerprint(request),
         schedule_id=schedule_id,
         payment_method=method,
         amount_cents=amount_cents,
@@ -273,7 +273,7 @@ LIST = ListPage(
     fetch=lambda request: schedule_page,
     position=TimePosition,
     at=lambda row: TimePosition(instant(row.created_at), UUID(row.schedule_id)),
-    rows=lambda conn, items, request: with_scheduled(conn, items, request.owner, request.seal, request.payers),
+    rows=lambda conn, items, request: schedules_with_payers(conn, items, request.owner, request.seal, request.payers),
 )
 NUMBERS = ListPage(
     name="schedule",

@@ -6,7 +6,7 @@ from uuid import UUID
 from litestar.response import Response
 
 from commands.charges.second_copy import answer_second_copy, dismiss_second_copy
-from commands.people.audit import write_down
+from commands.people.audit import write_audit_entry
 from domain.identifiers import parse_id
 from readmodels.charges.second_copies import second_copy_of
 from runtime.ids import new_id
@@ -16,7 +16,7 @@ from web.painel.charges.charge_page import charge_of
 from web.painel.page_request import PageRequest
 
 
-async def is_asked(request: PageRequest, charge_id: UUID) -> bool:
+async def has_open_request(request: PageRequest, charge_id: UUID) -> bool:
     """Whether a request about this charge waits for an answer."""
     async with session(request.pool) as conn:
         second_copy = await second_copy_of(conn, charge_id, request.owner)
@@ -34,7 +34,7 @@ async def answer(request: PageRequest, answered_by: UUID) -> bool:
         if answered:
             # A second audit row: the form's own row is about the charge that the form created.
             facts = {"charge": str(answered_by)}
-            await write_down(
+            await write_audit_entry(
                 conn, request.entry(new_id(), "second_copy.answered", str(charge_id), **facts), now=request.now
             )
     return answered

@@ -7,11 +7,11 @@ from litestar.response import Response
 
 from commands.money.anomalies import NOTE_MAX, RESOLVED, resolve_anomaly
 from domain.errors import Code, Refused
-from readmodels.money.anomalies import find_anomalous, open_anomalies_among
+from readmodels.money.anomalies import find_anomalous_payment, open_anomalies_among
 from runtime.postgres import session
 from web.painel.fields import Filled
 from web.painel.page_request import PageRequest
-from web.painel.rows import with_payers
+from web.painel.rows import payments_with_payers
 
 
 async def show(request: PageRequest) -> Response[Any]:
@@ -35,10 +35,10 @@ async def resolve(request: PageRequest) -> Response[Any]:
 
 async def _page(request: PageRequest, filled: Filled) -> Response[Any]:
     async with session(request.pool) as conn:  # the primary: a standby may not have the resolution yet
-        anomalous = await find_anomalous(conn, request.owner, request.id("payment_id"), seal=request.seal)
+        anomalous = await find_anomalous_payment(conn, request.owner, request.id("payment_id"), seal=request.seal)
         if anomalous is None:
             raise NotFoundException
-        (payment,) = await with_payers(conn, [anomalous.payment], request.owner, request.seal, request.payers)
+        (payment,) = await payments_with_payers(conn, [anomalous.payment], request.owner, request.seal, request.payers)
         open_anomalies = await open_anomalies_among(conn, request.owner, [request.id("payment_id")])
     values = {
         "odd": open_anomalies.get(payment.payment_id),

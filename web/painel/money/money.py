@@ -22,7 +22,7 @@ from web.painel.labels import ANOMALIES, ENTRY_TYPES, METHODS, MONTHS
 from web.painel.list_page import ListPage
 from web.painel.page_request import PageRequest
 from web.painel.rows import ListedPayment, cents, instant, listed_payments
-from web.painel.totals import counted
+from web.painel.totals import totals_in_time
 from web.painel.xlsx_export import xlsx_answer
 
 _YEAR_MIN = 2020  # the year in which PIX began
@@ -168,14 +168,14 @@ def _first_of_month(text: str) -> date | None:
 
 async def _ledger_totals(request: PageRequest, filters: LedgerFilters) -> Mapping[str, object]:
     """Returns `sums` by type of entry; None instead of them when reading takes too long."""
-    sums = await counted(request, lambda conn: ledger_sums(conn, request.owner, filters))
+    sums = await totals_in_time(request, lambda conn: ledger_sums(conn, request.owner, filters))
     if sums is None:
         return {"sums": None}
     return {"sums": sums, "lines": sum(each.lines for each in sums), "net_cents": sum(each.cents for each in sums)}
 
 
 async def _payment_totals(request: PageRequest, filters: PaymentFilters) -> Mapping[str, object]:
-    return {"total": await counted(request, lambda conn: payment_sum(conn, request.owner, filters))}
+    return {"total": await totals_in_time(request, lambda conn: payment_sum(conn, request.owner, filters))}
 
 
 LEDGER = ListPage(

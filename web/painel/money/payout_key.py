@@ -15,7 +15,7 @@ from commands.merchants.payout_key import (
     cancel_payout_key,
     payout_change_of,
 )
-from commands.people.tell import tell_owners
+from commands.people.tell import mail_owners
 from domain.brazilian import moment
 from domain.documents import masked, well_formed
 from domain.errors import Code, Refused
@@ -25,7 +25,7 @@ from domain.refund import is_pix_key
 from domain.withdrawal import masked_key
 from readmodels.money.withdrawal import find_destination
 from sql import Connection
-from web.painel.auth.step_up import must_be_proven
+from web.painel.auth.step_up import require_step_up
 from web.painel.fields import Filled, typed_pix_key
 from web.painel.page_request import PageRequest
 
@@ -55,20 +55,20 @@ class ShownPayout(Struct, frozen=True):
     waiting: ShownChange | None
 
 
-async def ask_for_another(request: PageRequest, filled: Filled) -> bool:
+async def ask_for_payout_key(request: PageRequest, filled: Filled) -> bool:
     """Asks for the key that the form names; False when the form has faults, which are then in `filled`."""
     key = read_key(filled, request)
     if filled.faults:
         return False
     # Unmasked: the owner reads the whole key once more before confirming.
     facts = {"Chave nova": key.pix_key, "CPF ou CNPJ do dono": filled.value("document")}
-    must_be_proven(request, "Trocar a chave Pix dos saques", facts)
+    require_step_up(request, "Trocar a chave Pix dos saques", facts)
     try:
-        async with request.change(ASKED, subject=str(request.session.account_id), **facts_of(key)) as conn:
+        async with request.change(ASKED, subject=str(request.session.account_id), **payout_key_facts(key)) as conn:
             change = await ask_payout_key(
                 conn, request.session.account_id, key, by=request.session.email, by_staff=False, now=request.now
             )
-            await tell_of_key(conn, request, "payout_key.asked", change, request.doer)
+            await mail_key_change(conn, request, "payout_key.asked", change, request.doer)
     except Refused as refused:
         say(filled, refused)
         return False
@@ -85,18 +85,18 @@ async def cancel(request: PageRequest) -> Response[Any]:
         change = await cancel_payout_key(
             conn, request.session.account_id, change_id, by=request.session.email, now=request.now
         )
-        await tell_of_key(conn, request, "payout_key.cancelled", change, request.doer)
+        await mail_key_change(conn, request, "payout_key.cancelled", change, request.doer)
     return request.go("/painel/saques", done="chave-cancelada")
 
 
-async def tell_of_key(
+async def mail_key_change(
     conn: Connection, request: PageRequest, kind: str, change: PayoutChange, doer: Mapping[str, str]
 ) -> None:
     """Mails the change to all owners of the account."""
     facts = {"destination": f"{masked_key(change.pix_key)}, documento {_masked_document(change.document)}", **doer}
     if change.effective_at is not None:
         facts["effective"] = moment(change.effective_at)
-    await tell_owners(conn, change.account_id, kind, facts, now=request.now, seal=request.seal)
+    await mail_owners(conn, change.account_id, kind, facts, now=request.now, seal=request.seal)
 
 
 def read_key(filled: Filled, request: PageRequest) -> PayoutKey:
@@ -108,7 +108,7 @@ def read_key(filled: Filled, request: PageRequest) -> PayoutKey:
     return PayoutKey(pix_key, document or "")
 
 
-def facts_of(key: PayoutKey) -> dict[str, str]:
+def payout_key_facts(key: PayoutKey) -> dict[str, str]:
     return {"pix_key": masked_key(key.pix_key)}
 
 

@@ -8,7 +8,7 @@ from readmodels.page import TimePosition
 from web.painel.csv_export import Columns
 from web.painel.labels import REFUND_FAILURES, REFUND_STATES
 from web.painel.list_page import ListPage
-from web.painel.rows import cents, instant, with_references
+from web.painel.rows import cents, instant, refunds_with_references
 
 _COLUMNS: Columns[RefundProjection] = {
     "refund_id": lambda item: item.refund_id,
@@ -33,6 +33,6 @@ LIST = ListPage(
     fetch=lambda request: refund_page,
     position=TimePosition,
     at=lambda item: TimePosition(instant(item.created_at), UUID(item.refund_id)),
-    rows=lambda conn, items, request: with_references(conn, items, request.owner),
+    rows=lambda conn, items, request: refunds_with_references(conn, items, request.owner),
     columns=_COLUMNS,
 )

@@ -19,7 +19,7 @@ from sql import Connection
 from web.painel.csv_export import FileAnswer, csv_answer
 from web.painel.lists import ListQuery
 from web.painel.page_request import PageRequest
-from web.painel.totals import counted
+from web.painel.totals import totals_in_time
 from web.painel.xlsx_export import xlsx_answer
 
 BY: Final = {By.DAY: "Por dia", By.MONTH: "Por mês"}
@@ -47,7 +47,7 @@ class Sheet(Struct, frozen=True):
         query, report_query = _read_query(request, self)
         lines = None
         if report_query is not None:
-            lines = await counted(request, lambda conn: self.read(conn, request, report_query))
+            lines = await totals_in_time(request, lambda conn: self.read(conn, request, report_query))
         values = {
             "sheet": self,
             "asked": query,

@@ -14,7 +14,7 @@ from banks.protocol import DESCRIPTION_CHARACTERS_MAX
 from commands.money.fees import own_terms
 from commands.money.withdraw import NewWithdrawal, cancel_withdrawal, create_withdrawal, end_daily, set_daily
 from commands.people.audit import AlreadySent
-from commands.people.tell import tell_owners
+from commands.people.tell import mail_owners
 from domain.brazilian import brl
 from domain.errors import Code, Refused
 from domain.mode import Mode
@@ -24,7 +24,7 @@ from readmodels.money.ledger import find_balance
 from readmodels.money.withdrawal import (
     WithdrawalDoc,
     WithdrawalFilters,
-    kept_daily,
+    find_daily_withdrawal_floor,
     withdrawal_page,
 )
 from readmodels.page import TimePosition
@@ -33,13 +33,13 @@ from runtime.ids import new_id
 from runtime.jobs import WITHDRAWAL_ORDERS
 from runtime.postgres import session
 from sql import Connection
-from web.painel.auth.step_up import must_be_proven
+from web.painel.auth.step_up import require_step_up
 from web.painel.csv_export import Columns
 from web.painel.fields import Filled
 from web.painel.labels import REFUND_FAILURES, REFUSED, WITHDRAWAL_STATES
 from web.painel.list_page import ListPage
 from web.painel.lists import ListQuery
-from web.painel.money.payout_key import ShownPayout, ask_for_another, shown_payout
+from web.painel.money.payout_key import ShownPayout, ask_for_payout_key, shown_payout
 from web.painel.page_request import PageRequest
 from web.painel.rows import instant
 
@@ -88,7 +88,7 @@ async def ask(request: PageRequest) -> Response[Any]:
         "Tarifa": brl(fee_cents) if fee_cents else "",
         **_destination_facts(payout),
     }
-    must_be_proven(request, "Pedir um saque", facts)
+    require_step_up(request, "Pedir um saque", facts)
     withdrawal_id = new_id()
     try:
         async with request.change(
@@ -119,7 +119,7 @@ async def ask(request: PageRequest) -> Response[Any]:
             if withdrawal is None:
                 raise AlreadySent
             facts = {"amount": brl(amount_cents), "destination": withdrawal.pix_key, **request.doer}
-            await tell_owners(
+            await mail_owners(
                 conn, request.session.account_id, "withdrawal.asked", facts, now=request.now, seal=request.seal
             )
     except Refused as refused:
@@ -133,7 +133,7 @@ async def ask(request: PageRequest) -> Response[Any]:
 async def change_key(request: PageRequest) -> Response[Any]:
     """Asks for another payout key; withdrawals go to the present key until the new one is in force."""
     filled = Filled(request)
-    if not await ask_for_another(request, filled):
+    if not await ask_for_payout_key(request, filled):
         return await _page(request, ListQuery(request.http, ()), key=filled)
     return request.go(request.here(_PATH), done="chave-pedida")
 
@@ -152,7 +152,7 @@ async def cancel(request: PageRequest) -> Response[Any]:
     return request.go(request.here(_PATH), done="saque-cancelado")
 
 
-async def switch_on(request: PageRequest) -> Response[Any]:
+async def turn_on_daily(request: PageRequest) -> Response[Any]:
     """Turns the daily withdrawal on, or changes the amount that stays in the balance. A change does not make the daily
     run look at the account a second time on the same day."""
     filled = Filled(request)
@@ -161,17 +161,17 @@ async def switch_on(request: PageRequest) -> Response[Any]:
         return await _page(request, ListQuery(request.http, ()), daily=filled)
     async with session(request.pool) as conn:
         destination = _destination_facts(await shown_payout(conn, request.session.account_id, now=request.now))
-    must_be_proven(request, "Ligar ou alterar o saque automático", {"Fica no saldo": brl(keep_cents), **destination})
+    require_step_up(request, "Ligar ou alterar o saque automático", {"Fica no saldo": brl(keep_cents), **destination})
     async with request.change("withdrawal.daily_set", keep=reais(keep_cents)) as conn:
         account_id = request.session.account_id
         await set_daily(conn, account_id, keep_cents=keep_cents)
         payout = await shown_payout(conn, account_id, now=request.now)
         facts = {"kept": brl(keep_cents), "destination": payout.pix_key, **request.doer}
-        await tell_owners(conn, account_id, "withdrawal.daily_set", facts, now=request.now, seal=request.seal)
+        await mail_owners(conn, account_id, "withdrawal.daily_set", facts, now=request.now, seal=request.seal)
     return request.go(request.here(_PATH), done="saque-diario")
 
 
-async def switch_off(request: PageRequest) -> Response[Any]:
+async def turn_off_daily(request: PageRequest) -> Response[Any]:
     async with request.change("withdrawal.daily_ended") as conn:
         await end_daily(conn, request.session.account_id)
     return request.go(request.here(_PATH), done="saque-diario-desligado")
@@ -221,7 +221,7 @@ async def _page(
     async with session(request.pool) as conn:
         balance_cents = await find_balance(conn, account_id=account_id, test=False)
         payout = await shown_payout(conn, account_id, now=request.now)
-        daily_cents = await kept_daily(conn, account_id=account_id)
+        daily_cents = await find_daily_withdrawal_floor(conn, account_id=account_id)
         fee_cents = await _fee_cents(conn, request)
     filled, key = filled or Filled(), key or Filled()
     daily = daily or Filled(shown={"keep": "" if daily_cents is None else brl(daily_cents)})

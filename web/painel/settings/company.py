@@ -10,7 +10,7 @@ from litestar.response import Response
 
 from commands.merchants.profile.contact import read_contact, set_contact
 from commands.merchants.registration import CITY_MAX, DISTRICT_MAX, NUMBER_MAX, STREET_MAX, Address, set_address
-from commands.money.fees import own_terms, told_fees
+from commands.money.fees import fee_texts, own_terms
 from commands.people.credentials import CREDENTIALS_MAX
 from commands.people.people import PEOPLE_MAX
 from domain.brazilian import phone
@@ -52,7 +52,7 @@ async def change_address(request: PageRequest) -> Response[Any]:
         async with request.change("merchant.address_changed", subject=str(company.account_id)) as conn:
             await set_address(conn, company.account_id, address)
     except Refused as refused:
-        tell_faults(filled, refused, ADDRESS_FAULTS)
+        show_faults(filled, refused, ADDRESS_FAULTS)
         return await company_page(request, filled)
     return request.go("/painel/empresa", done="endereco-empresa")
 
@@ -65,7 +65,7 @@ async def change_contact(request: PageRequest) -> Response[Any]:
         async with request.change("merchant.contact_changed", subject=str(request.session.account_id)) as conn:
             await set_contact(conn, request.session.account_id, contact)
     except Refused as refused:
-        tell_faults(filled, refused, _CONTACT_FAULTS)
+        show_faults(filled, refused, _CONTACT_FAULTS)
         if "email" in filled.faults:
             filled.wrong("contact_email", filled.faults.pop("email"))
         return await company_page(request, reached=filled)
@@ -79,7 +79,7 @@ def address_of(filled: Filled) -> Address:
     return Address(**parts, zip_code=zip_code)
 
 
-def tell_faults(filled: Filled, refused: Refused, words: dict[str, str]) -> None:
+def show_faults(filled: Filled, refused: Refused, words: dict[str, str]) -> None:
     for field in refused.fields or {}:
         filled.wrong(field if field in words else "form", words.get(field, "Não é possível agora."))
 
@@ -125,7 +125,7 @@ async def company_page(
         "rate": (company.rate_per_s or settings.rate_per_s, company.rate_burst or settings.rate_burst),
         "refunds_cents": settings.refund_transfers_cents_max,
         "withdrawal_cents": MINIMUM_CENTS,
-        "fees": told_fees(settings.fees if own_fees is None else own_fees),
+        "fees": fee_texts(settings.fees if own_fees is None else own_fees),
         "credentials_max": CREDENTIALS_MAX,
         "people_max": PEOPLE_MAX,
     }

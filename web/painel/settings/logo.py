@@ -6,7 +6,7 @@ from typing import Any, Final
 
 from litestar.response import Response
 
-from commands.merchants.profile.logo import KeptLogo, remove_logo, set_logo
+from commands.merchants.profile.logo import StoredLogo, remove_logo, set_logo
 from domain.errors import Code, Refused
 from domain.merchants.logo import SENT_BYTES_MAX, SENT_SIDE_MAX, SENT_SIDE_MIN
 from web.painel.page_request import PageRequest
@@ -34,7 +34,7 @@ class LogoFault(Exception):
 async def change(request: PageRequest) -> Response[Any]:
     """Changes the logo; for owners, at any time. Payers see the new logo at once."""
     try:
-        logo = await read_sent(request)
+        logo = await read_logo_upload(request)
     except LogoFault as fault:
         return await company_page(request, logo_fault=str(fault))
     account_id = request.session.account_id
@@ -50,7 +50,7 @@ async def remove(request: PageRequest) -> Response[Any]:
     return request.go("/painel/empresa", done="logotipo-removido")
 
 
-async def read_sent(request: PageRequest) -> KeptLogo:
+async def read_logo_upload(request: PageRequest) -> StoredLogo:
     """Returns the file of the form, decoded in a thread. Raises LogoFault and Refused(RATE_LIMITED)."""
     sent = request.files.get("logo")
     if not sent:

@@ -9,7 +9,7 @@ from litestar.response import Response
 from readmodels.dashboard.request_log import (
     ID_MAX,
     KEPT,
-    LOOK,
+    SCANNED_MAX,
     RequestDetail,
     RequestFilters,
     RequestPosition,
@@ -69,7 +69,7 @@ def _read_filters(query: ListQuery, request: PageRequest) -> RequestFilters:
 LIST = ListPage(
     name="requests",
     path="/requisicoes",
-    words={"classes": _STATUS_CLASSES, "look": LOOK, "days": KEPT.days},
+    words={"classes": _STATUS_CLASSES, "look": SCANNED_MAX, "days": KEPT.days},
     filters=RequestFilters,
     more_names=("situacao", "caminho", "chave", "dia", "requisicao"),
     read=_read_filters,

@@ -16,7 +16,7 @@ from commands.people.invitations import INVITED, invitations, invite, withdraw
 from commands.people.links import ask_for_link
 from commands.people.people import NAME_MAX, PEOPLE_MAX, ROLES, change_role, clear_factor, is_member, remove_person
 from commands.people.scopes import grantable
-from commands.people.tell import tell_owners
+from commands.people.tell import mail_owners
 from domain.errors import Code, Refused
 from domain.merchants.payout import PayoutChange
 from domain.mode import Mode
@@ -25,7 +25,7 @@ from readmodels.dashboard.credentials import CredentialRow, credentials_of_perso
 from readmodels.dashboard.people import people_of_account
 from runtime.postgres import session
 from sql import Connection
-from web.painel.auth.step_up import must_be_proven
+from web.painel.auth.step_up import require_step_up
 from web.painel.labels import ROLES as ROLE_WORDS
 from web.painel.page_request import PageRequest
 
@@ -48,7 +48,7 @@ async def add(request: PageRequest) -> Response[Any]:
     """Invites a person. The page is the same for an e-mail that signs in to another account already; in that case the
     mail to that address says so."""
     email, name, role = request.field("email").lower(), request.field("name"), request.field("role")
-    must_be_proven(request, "Convidar uma pessoa", {"Nome": name, "E-mail": email, "Perfil": _role_label(role)})
+    require_step_up(request, "Convidar uma pessoa", {"Nome": name, "E-mail": email, "Perfil": _role_label(role)})
     try:
         await count_invite(request)
         async with request.change("person.invited", subject=email, role=role) as conn:
@@ -56,7 +56,7 @@ async def add(request: PageRequest) -> Response[Any]:
             await invite(conn, account_id, email, name, role, by=request.session.email, now=request.now)
             await ask_for_link(conn, email, invited_to=account_id, now=request.now, seal=request.seal)
             facts = {"person": email, "name": name, "role": role, **request.doer}
-            await tell_owners(conn, account_id, "person.invited", facts, now=request.now, seal=request.seal)
+            await mail_owners(conn, account_id, "person.invited", facts, now=request.now, seal=request.seal)
     except Refused as refused:
         faults = {field: _FAULTS[field] for field in _refused_fields(refused)}
         return await _page(request, email=email, name=name, role=role, faults=faults)
@@ -66,7 +66,7 @@ async def add(request: PageRequest) -> Response[Any]:
 async def invite_again(request: PageRequest) -> Response[Any]:
     """Sends another mail for an invitation whose link has expired, with the role and the name of the invitation."""
     email, account_id = request.field("email"), request.session.account_id
-    must_be_proven(request, "Enviar um convite de novo", {"E-mail": email})
+    require_step_up(request, "Enviar um convite de novo", {"E-mail": email})
     async with session(request.pool) as conn:
         invitation = next(
             (each for each in await invitations(conn, account_id, now=request.now) if each.email == email), None
@@ -96,12 +96,12 @@ async def take_back(request: PageRequest) -> Response[Any]:
 
 async def set_role(request: PageRequest) -> Response[Any]:
     email, role = request.field("email"), request.field("role")
-    must_be_proven(request, "Mudar o perfil de uma pessoa", {"E-mail": email, "Perfil novo": _role_label(role)})
+    require_step_up(request, "Mudar o perfil de uma pessoa", {"E-mail": email, "Perfil novo": _role_label(role)})
     try:
         async with request.change("person.role_changed", subject=email, role=role) as conn:
             # Before the change, so that an owner who loses that role is mailed too.
             account_id, facts = request.session.account_id, {"person": email, "role": role, **request.doer}
-            await tell_owners(conn, account_id, "person.role_changed", facts, now=request.now, seal=request.seal)
+            await mail_owners(conn, account_id, "person.role_changed", facts, now=request.now, seal=request.seal)
             if not await change_role(conn, account_id, email, role):
                 raise NotFoundException
             remaining = await _remaining_access(conn, request, email)
@@ -130,7 +130,7 @@ async def send_link(request: PageRequest) -> Response[Any]:
         return await _page(request, at=email, at_fault="O seu próprio acesso se troca em “Seu acesso”, com a senha.")
     clears_factor = request.field("factor") == "yes"
     facts = {"E-mail": email, "Dois fatores": "serão desligados" if clears_factor else ""}
-    must_be_proven(request, "Enviar um link de acesso", facts)
+    require_step_up(request, "Enviar um link de acesso", facts)
     try:
         await count_invite(request)
     except Refused:
@@ -143,7 +143,7 @@ async def send_link(request: PageRequest) -> Response[Any]:
             await clear_factor(conn, email)
         await ask_for_link(conn, email, now=request.now, seal=request.seal)
         facts = {"person": email, **request.doer}
-        await tell_owners(conn, account_id, kind, facts, now=request.now, seal=request.seal)
+        await mail_owners(conn, account_id, kind, facts, now=request.now, seal=request.seal)
     return request.go("/painel/pessoas", done="link-enviado")
 
 
@@ -155,7 +155,7 @@ async def remove(request: PageRequest) -> Response[Any]:
         async with request.change("person.removed", subject=email) as conn:
             # Before the removal, so that an owner who is removed is mailed too.
             account_id, facts = request.session.account_id, {"person": email, **request.doer}
-            await tell_owners(conn, account_id, "person.removed", facts, now=request.now, seal=request.seal)
+            await mail_owners(conn, account_id, "person.removed", facts, now=request.now, seal=request.seal)
             if not await remove_person(conn, request.session.account_id, email):
                 raise NotFoundException
             remaining = await _remaining_access(conn, request, email)
@@ -166,7 +166,7 @@ async def remove(request: PageRequest) -> Response[Any]:
     return request.go("/painel/pessoas", done="pessoa-removida")
 
 
-async def revoke_known(request: PageRequest) -> Response[Any]:
+async def revoke_credentials(request: PageRequest) -> Response[Any]:
     """Revokes the ticked credentials, whose secrets a person who was removed may have kept."""
     client_ids = request.fields("client_id")
     async with request.change(

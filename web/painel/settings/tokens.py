@@ -20,13 +20,13 @@ from commands.people.credentials import (
     rotate_credential,
 )
 from commands.people.scopes import MONEY_SCOPES, grantable, may_revoke, moves_money
-from commands.people.tell import tell_owners
+from commands.people.tell import mail_owners
 from domain.errors import Refused
 from domain.mode import Mode
 from readmodels.dashboard.credentials import CredentialRow, credentials_of, find_credential
 from runtime.postgres import session
 from sql import Connection
-from web.painel.auth.step_up import must_be_proven
+from web.painel.auth.step_up import require_step_up
 from web.painel.labels import SCOPES
 from web.painel.page_request import PAGE_HEADERS, PageRequest
 
@@ -58,7 +58,7 @@ async def show(request: PageRequest) -> Response[Any]:
 async def create(request: PageRequest) -> Response[Any]:
     name, scopes = request.field("name"), request.fields("scope")
     if moves_money(scopes, request.mode):
-        must_be_proven(request, "Criar uma credencial que movimenta dinheiro", _step_up_facts(name, scopes))
+        require_step_up(request, "Criar uma credencial que movimenta dinheiro", _step_up_facts(name, scopes))
     try:
         async with request.change("credential.created", subject=name[:NAME_MAX], test=request.test) as conn:
             new_credential = await create_credential(
@@ -86,7 +86,7 @@ async def rotate(request: PageRequest) -> Response[Any]:
         raise PermissionDeniedException
     if moves_money(credential.scopes, request.mode):
         facts = _step_up_facts(credential.name or credential.client_id, credential.scopes)
-        must_be_proven(request, "Trocar o segredo de uma credencial que movimenta dinheiro", facts)
+        require_step_up(request, "Trocar o segredo de uma credencial que movimenta dinheiro", facts)
     overlap_name = request.field("overlap")
     if overlap_name not in OVERLAPS:
         values = _page_values(request, credential) | {"fault": "Escolha até quando o segredo antigo vale."}
@@ -135,7 +135,7 @@ async def _mail_owners(conn: Connection, request: PageRequest, kind: str, name: 
         kind, scopes = "credential.money", MONEY_SCOPES.intersection(scopes)
     facts = {"name": name, "scopes": ", ".join(SCOPES[scope] for scope in sorted(scopes)), **request.doer}
     account_id = request.session.account_id
-    await tell_owners(conn, account_id, kind, facts, now=request.now, seal=request.seal)
+    await mail_owners(conn, account_id, kind, facts, now=request.now, seal=request.seal)
 
 
 async def _list_page(

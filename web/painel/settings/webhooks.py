@@ -6,7 +6,7 @@ from typing import Any, Final
 
 from litestar.response import Response
 
-from commands.people.tell import tell_owners
+from commands.people.tell import mail_owners
 from commands.webhooks.address import URL_LENGTH_MAX, AddressFault, check_address, host_of
 from commands.webhooks.endpoint import (
     OLD_SECRETS_MAX,
@@ -107,7 +107,7 @@ async def rotate(request: PageRequest) -> Response[Any]:
     return _secret_page(request, endpoint.secret, "Segredo trocado", request.now + OVERLAP)
 
 
-async def end_previous(request: PageRequest) -> Response[Any]:
+async def end_old_secrets(request: PageRequest) -> Response[Any]:
     async with request.change("webhook.previous_revoked") as conn:
         await revoke_previous(conn, request.session.account_id)
     return request.go(_PATH, done="antigo")
@@ -160,7 +160,7 @@ async def try_out(request: PageRequest) -> Response[Any]:
 async def _mail_owners(conn: Connection, request: PageRequest, kind: str, **facts: str) -> None:
     """Mails all owners when the address of the endpoint or its secrets change."""
     mail_facts = {**facts, **request.doer}
-    await tell_owners(conn, request.session.account_id, kind, mail_facts, now=request.now, seal=request.seal)
+    await mail_owners(conn, request.session.account_id, kind, mail_facts, now=request.now, seal=request.seal)
 
 
 async def _check_address(request: PageRequest, url: str) -> None:

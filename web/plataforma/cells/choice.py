@@ -11,11 +11,11 @@ from uuid import uuid5
 from litestar.exceptions import NotFoundException
 from litestar.response import Response
 
-from commands.people.audit import write_down
+from commands.people.audit import write_audit_entry
 from commands.people.sessions import LIFETIME
 from runtime.cells.number import HOME, in_cell
 from runtime.postgres import DB_UNAVAILABLE, transaction
-from web.cells import CHOSEN, CellPages, mark_of
+from web.cells import CHOSEN, CellPages, cell_mark
 from web.head import parameter_in
 from web.painel.auth.entry_form import forget_choice, make_cookie
 from web.painel.auth.sign_in import is_page_of
@@ -45,7 +45,7 @@ async def choose(request: PageRequest) -> Response[Any]:
     answer = go(where_to)
     if cell.number == HOME:
         return forget_choice(request.http, answer)
-    mark = mark_of(request.seal, request.cookie, cell.number)
+    mark = cell_mark(request.seal, request.cookie, cell.number)
     answer.set_cookie(make_cookie(CHOSEN, mark, request.settings, int(LIFETIME.total_seconds())))
     return answer
 
@@ -62,7 +62,7 @@ async def _log_in_cell(request: PageRequest, cell: CellPages) -> bool:
         with in_cell(cell.number):
             entry = request.entry(uuid5(request.form_id, cell.name), ENTERED, cell=cell.name)
             async with transaction(cell.state.people_pool) as conn:
-                await write_down(conn, entry, now=request.now)
+                await write_audit_entry(conn, entry, now=request.now)
     except DB_UNAVAILABLE:
         return False
     return True

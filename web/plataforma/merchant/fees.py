@@ -10,7 +10,7 @@ from domain.errors import Code, Refused
 from domain.merchants.fees import FEE_CENTS_MAX, PIX_BPS_MAX, FeeTerms
 from web.painel.fields import Filled
 from web.painel.page_request import PageRequest
-from web.painel.settings.company import tell_faults
+from web.painel.settings.company import show_faults
 from web.plataforma.labels import NO_REASON
 from web.plataforma.merchants import merchant_view
 
@@ -53,7 +53,7 @@ async def _change_fees(request: PageRequest, filled: Filled, terms: FeeTerms | N
     except Refused as refused:
         if refused.code is not Code.VALIDATION_ERROR:
             raise
-        tell_faults(filled, refused, _FAULTS)
+        show_faults(filled, refused, _FAULTS)
         return await merchant_view(request, fees=filled)
     return request.go(f"/plataforma/lojas/{account_id}", done="tarifas")
 

@@ -4,7 +4,7 @@ from typing import Any
 
 from litestar.response import Response
 
-from commands.people.audit import tell_account
+from commands.people.audit import audit_for_account
 from commands.webhooks.endpoint import resume
 from commands.webhooks.redeliver import RANGE_MAX, redeliver_range
 from domain.brazilian import thousands
@@ -26,7 +26,7 @@ async def go_on(request: PageRequest) -> Response[Any]:
     try:
         async with request.change("webhook.resumed", subject=str(account_id), wakes=[WEBHOOKS]) as conn:
             await resume(conn, account_id, [False])
-            await tell_account(conn, account_id, "webhook.resumed", {}, request.origin, now=request.now)
+            await audit_for_account(conn, account_id, "webhook.resumed", {}, request.origin, now=request.now)
     except Refused:
         return await merchant_view(request, fault=_NO_ENDPOINT, fault_of=OF_WEBHOOK)
     return request.go(f"/plataforma/lojas/{account_id}", done="retomada")
@@ -43,7 +43,9 @@ async def send_range_again(request: PageRequest) -> Response[Any]:
             "webhook.range_redelivered", subject=str(account_id), wakes=[WEBHOOKS], **facts
         ) as conn:
             await redeliver_range(conn, Owner(account_id, Mode.PRODUCTION), first, last, now=request.now)
-            await tell_account(conn, account_id, "webhook.range_redelivered", facts, request.origin, now=request.now)
+            await audit_for_account(
+                conn, account_id, "webhook.range_redelivered", facts, request.origin, now=request.now
+            )
     except Refused:
         filled.wrong("to_sequence", f"Termine depois de começar, com no máximo {thousands(RANGE_MAX)} eventos.")
         return await merchant_view(request, webhook=filled)

@@ -7,7 +7,7 @@ from uuid import UUID
 from msgspec import Struct
 from msgspec.structs import replace
 
-from readmodels.dashboard.platform import FOUND_MAX, MerchantRow, merchants_like, names_of_merchants
+from readmodels.dashboard.platform import FOUND_MAX, MerchantRow, names_of_merchants, search_merchants
 from readmodels.filters import read_text
 from runtime.postgres import session
 from sql import Connection
@@ -20,7 +20,7 @@ NAMES_MAX: Final = 200
 """The most names that the field suggests. With more merchants it suggests none, and a typed name is searched for."""
 
 
-class Picked(Struct, frozen=True):
+class PickedAccount(Struct, frozen=True):
     """The account, or the accounts that may be meant, each with a link to choose it. `more`: there are further ones.
     `cells` has the cell of each account when several cells were asked."""
 
@@ -35,24 +35,24 @@ class Picked(Struct, frozen=True):
         return None if self.account is None else self.cells.get(self.account.id)
 
 
-async def pick(conn: Connection, query: ListQuery) -> Picked:
+async def pick(conn: Connection, query: ListQuery) -> PickedAccount:
     """Finds the account that the field names; no account, or several, is a fault beside the field."""
     text = read_text(query, FIELD)
     if text is None:
-        return Picked()
-    merchants = await merchants_like(conn, text)
+        return PickedAccount()
+    merchants = await search_merchants(conn, text)
     return _match_account(query, text, merchants, more=len(merchants) == FOUND_MAX)
 
 
-async def pick_over(cells: Sequence[CellPages], query: ListQuery, away: list[str]) -> Picked:
+async def find_account_in_cells(cells: Sequence[CellPages], query: ListQuery, away: list[str]) -> PickedAccount:
     """Does what `pick` does, in all of these cells; adds the names of cells that did not answer to `away`."""
     text = read_text(query, FIELD)
     if text is None:
-        return Picked()
+        return PickedAccount()
 
     async def search_cell(cell: CellPages) -> Sequence[MerchantRow]:
         async with session(cell.state.report_pool) as conn:
-            return await merchants_like(conn, text)
+            return await search_merchants(conn, text)
 
     outcome = await ask_cells(cells, search_cell)
     away += outcome.away
@@ -62,16 +62,16 @@ async def pick_over(cells: Sequence[CellPages], query: ListQuery, away: list[str
     return replace(picked, cells={each.id: cell for each, cell in merchants})
 
 
-def _match_account(query: ListQuery, text: str, merchants: Sequence[MerchantRow], *, more: bool) -> Picked:
+def _match_account(query: ListQuery, text: str, merchants: Sequence[MerchantRow], *, more: bool) -> PickedAccount:
     # An exact name wins, because another account's name may begin with it.
     exact = [each for each in merchants if each.name.casefold() == text.casefold()]
     if len(exact) == 1 or len(merchants) == 1:
-        return Picked(account=(exact or merchants)[0])
+        return PickedAccount(account=(exact or merchants)[0])
     if not merchants:
         query.faults[FIELD] = "Nenhuma loja com este nome, documento, e-mail ou ID da conta."
-        return Picked()
+        return PickedAccount()
     query.faults[FIELD] = "Mais de uma loja: escolha abaixo."
-    return Picked(meant=exact or merchants, more=more)
+    return PickedAccount(meant=exact or merchants, more=more)
 
 
 async def offered(conn: Connection) -> list[str]:

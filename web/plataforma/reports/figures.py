@@ -8,7 +8,7 @@ from msgspec import Struct
 from domain.brazilian import day, moment, signed_brl, span, thousands
 from readmodels.reports.compare import Point
 from readmodels.reports.report import Column, ColumnKind, Report, Row
-from web.painel.plot import Drawn, Plot, bars
+from web.painel.plot import BarValue, Plot, bars
 from web.plataforma.labels import CELLS
 
 
@@ -76,7 +76,7 @@ def drawn(report: Report, points: Sequence[Point], *, today: date) -> Plot | Non
     column = next(each for each in report.columns if each.name == report.plotted)
     ratio = column.kind is ColumnKind.RATIO
     values = [
-        Drawn(
+        BarValue(
             each.value,
             f"{_point_text(each)}: {_cell_text(column, each.value)}{' %' if ratio else ''}",
             each.at == today,

@@ -36,7 +36,7 @@ from web.painel.lists import ListQuery
 from web.painel.page_request import PAGE_HEADERS, PageRequest
 from web.painel.xlsx_export import xlsx_file
 from web.plataforma.cells.ask import CELLS_FIELD, is_over_cells
-from web.plataforma.reports.account import FIELD, Picked, offered, pick, pick_over
+from web.plataforma.reports.account import FIELD, PickedAccount, find_account_in_cells, offered, pick
 from web.plataforma.reports.figures import cells, compared, drawn, ends, heading, is_seen, plot_head
 from web.plataforma.reports.sources import AllCells, one_instant
 
@@ -78,7 +78,7 @@ async def show(request: PageRequest) -> Response[Any]:
 async def _show_all_cells(request: PageRequest, report: Report, query: ListQuery) -> Response[Any]:
     """Answers the report over all cells as one table; a report about one account is read from the account's cell."""
     all_cells = AllCells(request.cells)
-    picked = await pick_over(request.cells, query, all_cells.away)
+    picked = await find_account_in_cells(request.cells, query, all_cells.away)
     report_query = _read_report_query(request, report, query, picked)
     table_values: dict[str, Any] = {}
     if picked.cell is not None and report_query is not None and not report.spread:
@@ -101,7 +101,7 @@ def _report_page(
     report: Report,
     query: ListQuery,
     report_query: ReportQuery | None,
-    picked: Picked,
+    picked: PickedAccount,
     table_values: dict[str, Any],
 ) -> Response[Any]:
     columns = [each for each in report.columns if is_seen(each)]
@@ -203,7 +203,7 @@ async def _requested_file(request: PageRequest) -> _File:
     query = ListQuery(request.http, (*_PARAMETERS, CELLS_FIELD))
     if is_over_cells(request, query):
         all_cells = AllCells(request.cells)
-        picked = await pick_over(request.cells, query, all_cells.away)
+        picked = await find_account_in_cells(request.cells, query, all_cells.away)
     else:
         all_cells = None
         async with session(request.report_pool) as conn:
@@ -267,7 +267,9 @@ def _requested_report(request: PageRequest) -> Report:
     return report
 
 
-def _read_report_query(request: PageRequest, report: Report, query: ListQuery, picked: Picked) -> ReportQuery | None:
+def _read_report_query(
+    request: PageRequest, report: Report, query: ListQuery, picked: PickedAccount
+) -> ReportQuery | None:
     """Returns the query; None when it is faulty or its account is not named yet. Faults are set beside the fields."""
     first, last = read_days(query, "de", "ate")
     by = By(read_choice(query, "por", list(BY)) or report.by)

@@ -4,8 +4,8 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequenc
 from contextlib import asynccontextmanager
 from typing import NamedTuple, TypeVar
 
-from readmodels.reports.compare import before, by_bar, once
-from readmodels.reports.over_cells import CellRows, columns_over, oldest, read_cell, rows_over
+from readmodels.reports.compare import bar_query, before, once
+from readmodels.reports.over_cells import CellRows, columns_of_cells, merge_rows_of_cells, oldest, read_cell
 from readmodels.reports.report import Freshness, Lend, MeanOver, Report, ReportQuery, Row, freshness, keeping
 from runtime.postgres import Pool, session
 from sql import Connection
@@ -30,10 +30,10 @@ class AllCells:
             async def read_cell_rows(cell: CellPages) -> CellRows:
                 return await read_cell(report, cell.name, lambda: session(cell.state.report_pool), report_query)
 
-            for row in rows_over(report, await self._ask_reachable(read_cell_rows)):
+            for row in merge_rows_of_cells(report, await self._ask_reachable(read_cell_rows)):
                 yield row
 
-        return report._replace(columns=columns_over(report), rows=rows)
+        return report._replace(columns=columns_of_cells(report), rows=rows)
 
     async def page(self, report: Report, report_query: ReportQuery) -> "PageOfCells":
         """Reads all that a page shows. Each cell is read at one instant, so that rows add up to their total."""
@@ -41,7 +41,7 @@ class AllCells:
         if report.dated:
             # Recomputed columns (`remade`) are not plotted, and totals need their parts for means only.
             means = any(isinstance(each.total, MeanOver) for each in report.columns)
-            queries += [_CellQuery(False, by_bar(report, report_query))]
+            queries += [_CellQuery(False, bar_query(report, report_query))]
             queries += [_CellQuery(means, once(report_query)), _CellQuery(means, once(before(report_query)))]
 
         async def answer_page(cell: CellPages) -> _CellAnswer:
@@ -84,12 +84,12 @@ class PageOfCells:
 
     def _report_over(self, report: Report, *, parts: bool) -> Report:
         async def rows(_: Lend, report_query: ReportQuery) -> AsyncIterator[Row]:
-            for row in rows_over(
+            for row in merge_rows_of_cells(
                 report, [each.rows_by_query[_CellQuery(parts, report_query)] for each in self._answers]
             ):
                 yield row
 
-        return report._replace(columns=columns_over(report), rows=rows)
+        return report._replace(columns=columns_of_cells(report), rows=rows)
 
 
 @asynccontextmanager
