@@ -101,7 +101,7 @@ def _run(home: Path, supervisor: Supervisor) -> int:
         except OSError as error:  # a full disk must not end the supervisor; the next change writes the file again
             say(f"run.json cannot be written: {error.strerror}")
 
-    def finish_start() -> None:
+    def announce() -> None:
         nonlocal ready_at
         ready_at = time.time()
         for child in others:
@@ -120,9 +120,7 @@ def _run(home: Path, supervisor: Supervisor) -> int:
 
     supervisor.on_tick(_cell_workers_tick(supervisor, CellWatch(settings), env, len(workers)))
     supervisor.on_change(write_state)
-    supervisor.run(
-        ready=lambda: is_ready(settings.host, settings.port), on_ready=finish_start, ready_s_max=_READY_S_MAX
-    )
+    supervisor.run(ready=lambda: is_ready(settings.host, settings.port), on_ready=announce, ready_s_max=_READY_S_MAX)
     say("stopping")
     return 0
 
