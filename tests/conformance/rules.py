@@ -214,7 +214,7 @@ async def _broken(world: World, route: Route) -> Reply:
 
     token = await world.token_for(route)
     # Captured, because printing forty tracebacks takes longer than everything else here.
-    with patch.object(world.api.app.state.context.callers, "of", broken), capture_logs():
+    with patch.object(world.api.app.state.context.callers, "authenticate", broken), capture_logs():
         reply = await good(world, route, token=token)
     assert b"secret" not in reply.body
     return reply
@@ -225,7 +225,7 @@ async def _no_database(world: World, route: Route) -> Reply:
         raise ConnectionRefusedError("no database at 10.0.0.1")
 
     token = await world.token_for(route)
-    with patch.object(world.api.app.state.context.callers, "of", gone):
+    with patch.object(world.api.app.state.context.callers, "authenticate", gone):
         reply = await good(world, route, token=token)
     assert int(str(reply.header("retry-after"))) >= 1
     assert b"10.0.0.1" not in reply.body
