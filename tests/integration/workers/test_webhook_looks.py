@@ -72,7 +72,7 @@ async def test_a_lane_hidden_between_older_and_newer_backlogs_is_served_in_rotat
 async def test_receivers_that_hang_leave_room_for_others_in_the_sandbox_and_when_a_worker_is_busy(
     pool: Pool, redis_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for name, limit in {"IN_FLIGHT_MAX": 8, "IN_FLIGHT_TEST_MAX": 2, "_BUSY": 4}.items():
+    for name, limit in {"IN_FLIGHT_MAX": 8, "IN_FLIGHT_TEST_MAX": 2, "_BUSY_MIN": 4}.items():
         monkeypatch.setattr(f"workers.webhooks.dispatcher.{name}", limit)
     async with (
         receiving(lambda _: None) as hanging,

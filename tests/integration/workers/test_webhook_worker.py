@@ -240,7 +240,10 @@ async def test_a_clock_that_is_set_back_stops_no_duty(servers: Any) -> None:
     async with arq_with(servers.redis_url, Duty("each_second", each_second.run, 1)):
         await each_second.ran()
         for each in WorkerSettings.cron_jobs:
-            assert each.next_run is not None
+            async with asyncio.timeout(PATIENCE_S):
+                # None for a moment when the run is late, as on a busy machine: it is scheduled anew.
+                while each.next_run is None:  # noqa: ASYNC110
+                    await asyncio.sleep(0.01)
             each.next_run += timedelta(hours=1)
         for _ in range(5):
             await each_second.ran()
