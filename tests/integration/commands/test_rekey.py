@@ -4,7 +4,6 @@ import asyncio
 from base64 import b64decode, b64encode
 from collections.abc import AsyncIterator, Iterator
 from datetime import UTC, datetime
-from types import SimpleNamespace
 from typing import Any
 from uuid import UUID
 
@@ -245,16 +244,25 @@ async def test_what_changed_since_it_was_read_is_not_overwritten(
     assert ALONE.open(kept, CHARGE_PAYER, charge_id) == b"another payer"
 
 
-async def test_what_no_key_opens_is_counted_and_left_as_it_is(pool: Pool, owner: Pool, url: str) -> None:
-    await make_account(pool)
+@pytest.mark.parametrize("beside", [0, 1], ids=["alone", "in the last round that seals another anew"])
+async def test_what_no_key_opens_is_counted_and_left_as_it_is(
+    pool: Pool, owner: Pool, url: str, monkeypatch: pytest.MonkeyPatch, beside: int
+) -> None:
+    monkeypatch.setattr(sealed_columns, "_ROUNDS_MAX", 1)
+    await owner.execute("DELETE FROM mail")
+    (column,) = [each for each in SEALED if str(each) == "mail.to_sealed"]
     stranger = Seal(read_keys(f"9:{'33' * 32}")).seal(b"x", PAYMENT_PAYER, 1)
-    place = SimpleNamespace(id=new_id())
-    await pool.execute(
-        "INSERT INTO mail (mail_id, kind, to_sealed, to_hash, due_at, created_at)"
-        " VALUES ($1, 'access', $2, 'x', now(), now())",
-        place.id, stranger,
-    )  # fmt: skip
+    mails = {new_id(): stranger}
+    for _ in range(beside):
+        mail_id = new_id()
+        mails[mail_id] = BEFORE.seal(b"a@example.com", column.what, mail_id)
+    for mail_id, sealed in mails.items():
+        await pool.execute(
+            "INSERT INTO mail (mail_id, kind, to_sealed, to_hash, due_at, created_at)"
+            " VALUES ($1, 'access', $2, 'x', now(), now())",
+            mail_id, sealed,
+        )  # fmt: skip
     conn = await connect(url)
-    assert await rekey(conn, AFTER) == Rekeyed(0, 1)
+    assert await rekey(conn, AFTER) == Rekeyed(beside, 1)
     await conn.close()
-    assert await pool.fetchval("SELECT to_sealed FROM mail WHERE mail_id = $1", place.id) == stranger
+    assert stranger in [row["to_sealed"] for row in await pool.fetch("SELECT to_sealed FROM mail")]
