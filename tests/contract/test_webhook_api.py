@@ -488,13 +488,14 @@ async def test_the_widest_range_is_served_in_time_also_ten_times_at_once(env: En
     given = {"from_sequence": 2, "to_sequence": RANGE_MAX + 1}
 
     async def served() -> Any:
-        """On a busy machine some of ten wait for their turn for too long, and are told to come again."""
-        while (reply := await env.post("/v1/events/redeliver", given)).status == 429:  # noqa: ASYNC110
+        """On a busy machine some of ten wait too long for their turn (429) or for a lock (503), and are told to come
+        again."""
+        while (reply := await env.post("/v1/events/redeliver", given)).status in (429, 503):  # noqa: ASYNC110
             await asyncio.sleep(0.2)
         return reply
 
     began = time.monotonic()
-    fresh = await env.post("/v1/events/redeliver", given)
+    fresh = await served()
     took_fresh = time.monotonic() - began
     await env.pool.execute("UPDATE webhook_delivery SET state = 'delivered' WHERE account_id = $1", account_id)
     began = time.monotonic()
