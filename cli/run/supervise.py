@@ -108,7 +108,9 @@ class Supervisor:
                 if is_ready:
                     on_ready()
                 elif time.monotonic() > deadline:
-                    raise CannotRun(f"the API is not ready after {ready_s_max:.0f} s; see {self.log('api')}")
+                    listens = any(child.listens() for child in self._children if child.kind == "api")
+                    state = "listens and is not ready" if listens else "does not listen"
+                    raise CannotRun(f"the API {state} after {ready_s_max:.0f} s; see {self.log('api')}")
             self._sleep(_TICK_S if is_ready else 0.05)
 
     def stop(self) -> None:
