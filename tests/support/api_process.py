@@ -19,7 +19,7 @@ from cli.run.serve import is_ready
 from commands.bank_orders.pix_locations import add_to_pool
 from commands.merchants.merchants import MerchantCreated, create_merchant
 from domain.mode import Mode
-from runtime.local.embedded import free_port
+from runtime.local.ports import free_port
 from runtime.local.process import child_setup
 from runtime.postgres import connect
 from tests.support.system import ROOT

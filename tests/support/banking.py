@@ -34,7 +34,7 @@ from readmodels.charges.charge import ChargeDoc
 from runtime.coordination.due_times import DueTimes
 from runtime.ids import new_id, new_token
 from runtime.jobs import Jobs
-from runtime.local.embedded import free_port
+from runtime.local.ports import free_port
 from runtime.postgres import Pool, transaction
 from runtime.redis import open_redis
 from runtime.seal import Seal

@@ -25,7 +25,7 @@ from banks.simulated.return_wire import ReturnWire
 from banks.simulated.signing import JWKS_PATH, open_signer
 from banks.simulated.wire import Access, Wire, books_may_be_away
 from domain.instants import SAO_PAULO
-from runtime.local.embedded import free_port
+from runtime.local.ports import free_port
 from runtime.postgres import Pool
 from runtime.seal import Seal
 from tests.support.banking import AGREEMENT, CLIENT, SECRET_KEY, adapter_at, utc_now

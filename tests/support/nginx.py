@@ -16,7 +16,7 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 
-from runtime.local.embedded import free_port, port_is_free
+from runtime.local.ports import free_port, port_is_free
 
 PROGRAM = shutil.which("nginx", path=f"{os.environ.get('PATH', '')}:/usr/sbin")
 TEMPLATE = Path(__file__).parents[2] / "docs" / "operations" / "nginx.conf.template"

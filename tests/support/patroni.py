@@ -14,7 +14,7 @@ from typing import Any
 
 import httpx
 
-from runtime.local.embedded import free_port
+from runtime.local.ports import free_port
 from runtime.local.postgres_account import Account, postgres_account
 from tests.support.standby import both
 from tests.support.system import until

@@ -12,7 +12,7 @@ from typing import Any
 
 from redis import Redis
 
-from runtime.local.embedded import free_port
+from runtime.local.ports import free_port
 from runtime.local.postgres_account import package
 
 SERVICE = "quita"

@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from runtime.local.embedded import free_port
+from runtime.local.ports import free_port
 from runtime.local.process import child_setup
 from tests.support.log_search import leaks_in_files, remember_secret
 

@@ -4,6 +4,7 @@ import os
 import signal
 import socket
 import subprocess
+import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -12,8 +13,11 @@ import asyncpg
 import pytest
 from redis.asyncio import Redis
 
-from runtime.local.embedded import EmbeddedPostgres, EmbeddedRedis, free_port, remembered_port
+from runtime.local.embedded import EmbeddedPostgres, EmbeddedRedis
+from runtime.local.ports import free_port, remembered_port
 from runtime.local.process import CAP_DAC_OVERRIDE, CAP_DAC_READ_SEARCH
+
+ROOT = Path(__file__).parents[2]
 
 
 @asynccontextmanager
@@ -178,3 +182,23 @@ def test_a_free_port_is_chosen_once_and_is_none_that_a_connection_may_get() -> N
     ):
         assert max(chosen) < going_out.getsockname()[1]
     assert len(set(chosen)) == 200
+
+
+def test_processes_that_run_at_once_choose_different_ports() -> None:
+    """None of the ports is bound yet while the other process chooses."""
+    program = (
+        "from runtime.local.ports import free_port; print(*(free_port() for _ in range(200)), flush=True); input()"
+    )
+    processes = [
+        subprocess.Popen([sys.executable, "-c", program], cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+        for _ in range(2)
+    ]
+    chosen: list[list[bytes]] = []
+    for process in processes:
+        assert process.stdout is not None
+        chosen.append(process.stdout.readline().split())
+    for process in processes:
+        process.communicate(b"\n", timeout=30)
+    first, second = chosen
+    assert len(first) == len(second) == 200
+    assert set(first).isdisjoint(second)

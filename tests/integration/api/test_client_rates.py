@@ -11,7 +11,7 @@ import httpx
 import msgspec
 import pytest
 
-from runtime.local.embedded import free_port
+from runtime.local.ports import free_port
 from tests.support.api_process import ApiProcess, api_process, prepared_merchants
 from tests.support.dashboard import person_of
 

@@ -24,7 +24,7 @@ from banks.simulated.__main__ import opened_app
 from banks.simulated.bank import SANDBOX, SimulatedBank
 from banks.simulated.boletos import BoletoRules
 from domain.mode import Mode
-from runtime.local.embedded import free_port
+from runtime.local.ports import free_port
 from runtime.postgres import Pool
 from runtime.seal import Seal
 from tests.support.bank_lists import boletos_paid

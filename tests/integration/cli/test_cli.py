@@ -25,7 +25,7 @@ from cli.answer import answer
 from domain.merchants.staff import PLATFORM
 from domain.webhooks.signature import sign
 from runtime import VERSION
-from runtime.local.embedded import free_port
+from runtime.local.ports import free_port
 from tests.support.boleto_merchant import issued
 from tests.support.merchant import new_merchant
 from tests.support.system import System, until

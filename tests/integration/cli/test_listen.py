@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 import pytest_asyncio
 
 from domain.webhooks.signature import sign
-from runtime.local.embedded import free_port
+from runtime.local.ports import free_port
 from tests.support.merchant import ApiMerchant, new_merchant
 from tests.support.system import System
 

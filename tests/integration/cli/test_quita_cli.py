@@ -23,7 +23,7 @@ import pytest_asyncio
 
 from domain.events import EventKind
 from domain.webhooks.signature import secret_text
-from runtime.local.embedded import free_port
+from runtime.local.ports import free_port
 from tests.support.merchant import ApiMerchant, new_merchant
 from tests.support.system import System, until
 

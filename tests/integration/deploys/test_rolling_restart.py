@@ -20,7 +20,7 @@ from aiohttp import web
 
 from cli.run.serve import is_ready
 from commands.merchants.merchants import create_merchant
-from runtime.local.embedded import free_port
+from runtime.local.ports import free_port
 from runtime.postgres import connect
 from tests.support.database import own_database
 from tests.support.system import ROOT, until

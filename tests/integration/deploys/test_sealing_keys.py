@@ -15,7 +15,7 @@ from msgspec.structs import replace
 from structlog.testing import capture_logs
 
 from runtime.cells.directory import Addresses, seal_addresses
-from runtime.local.embedded import free_port
+from runtime.local.ports import free_port
 from runtime.postgres import Pool, open_pool
 from runtime.seal import Seal, read_keys
 from runtime.servers.sealing_keys import WrongKey, check_keys

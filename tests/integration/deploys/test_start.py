@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from runtime.local.embedded import free_port
+from runtime.local.ports import free_port
 from tests.support.system import ROOT, until
 
 CLOSED = 1

@@ -12,7 +12,7 @@ from urllib.parse import urlsplit
 import httpx
 import pytest
 
-from runtime.local.embedded import free_port
+from runtime.local.ports import free_port
 from tests.support.merchant import new_merchant
 from tests.support.nginx import BANK_HOST, HOST, PROGRAM, Proxy, nginx
 from tests.support.system import System

@@ -16,7 +16,7 @@ from domain.instants import SAO_PAULO
 from readmodels.verify import verify
 from runtime.ids import new_id
 from runtime.jobs import Jobs
-from runtime.local.embedded import free_port
+from runtime.local.ports import free_port
 from runtime.metrics import DatabaseMeter
 from runtime.postgres import Pool, open_pool, session
 from runtime.settings import read_settings

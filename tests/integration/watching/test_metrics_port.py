@@ -16,7 +16,7 @@ import httpx
 import pytest
 
 from cli.run.metrics_port import MetricsServer
-from runtime.local.embedded import free_port
+from runtime.local.ports import free_port
 from runtime.postgres import open_pool
 from runtime.readiness import Readiness
 from tests.support.database import own_database, owner_of

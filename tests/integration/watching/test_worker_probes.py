@@ -12,7 +12,8 @@ from typing import Any
 import httpx
 
 from runtime.jobs import Jobs
-from runtime.local.embedded import EmbeddedRedis, free_port
+from runtime.local.embedded import EmbeddedRedis
+from runtime.local.ports import free_port
 from runtime.postgres import connect
 from runtime.settings import read_settings
 from tests.support.database import own_database, owner_of
@@ -188,7 +189,7 @@ def test_several_workers_of_one_machine_have_ports_on_end() -> None:
 
 
 def _free(port: int) -> bool:
-    from runtime.local.embedded import port_is_free
+    from runtime.local.ports import port_is_free
 
     return port_is_free(port)
 

@@ -22,7 +22,7 @@ import pytest
 import pytest_asyncio
 
 from domain.webhooks.signature import delivery_headers, secret_text
-from runtime.local.embedded import free_port
+from runtime.local.ports import free_port
 from tests.support.merchant import ApiMerchant, new_merchant
 from tests.support.system import System, until
 

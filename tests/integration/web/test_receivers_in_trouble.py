@@ -23,7 +23,7 @@ import httpx
 import pytest
 
 from domain.webhooks.signature import delivery_headers, secret_text
-from runtime.local.embedded import free_port
+from runtime.local.ports import free_port
 from tests.support.system import until
 
 KIT = Path(__file__).resolve().parents[3] / "docs" / "receiver"
