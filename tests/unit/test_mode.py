@@ -3,13 +3,13 @@ from uuid import UUID
 from domain.mode import Mode, Owner
 
 
-def test_owners_sort_as_the_columns_account_and_test_do() -> None:
+def test_owners_sort_like_the_columns_account_id_and_test() -> None:
     one, two = UUID(int=1), UUID(int=2)
     rows = [(two, False), (one, True), (two, True), (one, False)]
     assert sorted(Owner.of(*row) for row in rows) == [Owner.of(*row) for row in sorted(rows)]
 
 
-def test_a_mode_says_what_its_column_said() -> None:
+def test_a_mode_corresponds_to_its_column_test() -> None:
     assert [(mode, mode.test, Mode.of(mode.test)) for mode in Mode] == [
         ("production", False, Mode.PRODUCTION),
         ("sandbox", True, Mode.SANDBOX),
