@@ -169,7 +169,7 @@ CONTRACT: Final[tuple[Section, ...]] = (
     Section("Contract 6: boleto", (
         line("boleto-codes", "Barcode and line as FEBRABAN's, with the factor that began again on 2025-02-22.",
              "boleto_issue test_a_new_boleto_is_the_projection_and_nothing_else",
-             "boleto test_the_due_factor_begins_again_on_22_february_2025"),
+             "boleto test_the_factor_began_again_on_22_february_2025"),
         line("boleto-number", "nosso_numero is ours, chosen before, never reused.",
              "boleto_issue test_every_boleto_has_a_number_of_its_own"),
         line("boleto-seu-numero", "seu_numero is external_id where it fits, else a counter.",
@@ -234,7 +234,7 @@ CONTRACT: Final[tuple[Section, ...]] = (
     )),
     Section("Contract 9: webhooks", (
         line("hook-signature", "HMAC-SHA256 over timestamp, dot and bytes; Standard Webhooks' headers as well.",
-             "signature test_a_delivery_has_the_headers_of_the_contract",
+             "signature test_the_headers_are_those_of_the_contract",
              "signature test_the_standard_webhooks_library_verifies_a_delivery",
              "signature test_the_signing_key_is_the_text_of_the_secret_as_shown"),
         line("hook-attempts",
@@ -245,7 +245,7 @@ CONTRACT: Final[tuple[Section, ...]] = (
         line("hook-rotation", "After a rotation the old secret signs too, for 24 h.",
              "webhook_delivery test_after_a_rotation_both_secrets_verify_for_a_day_and_then_the_new_one_alone"),
         line("hook-schedule", "13 attempts in about 72 h, jitter 20 %.",
-             "webhook_retry test_thirteen_attempts_are_spread_over_about_three_days",
+             "webhook_retry test_thirteen_attempts_in_about_three_days",
              "webhook_retry test_jitter_changes_a_delay_by_up_to_a_fifth_in_either_direction",
              "webhook_delivery test_a_closed_port_is_tried_until_the_schedule_is_used_up"),
         line("hook-limits", "Time and size of an answer are bounded; 1 KiB is kept.",
@@ -290,7 +290,7 @@ CONTRACT: Final[tuple[Section, ...]] = (
         line("list-adds-up", "Balance is the sum of the entries and the last balance_after, always.",
              "payments_and_ledger test_many_payments_at_once_leave_an_exact_ledger",
              "boleto_changes test_boletos_and_pix_share_one_ledger_that_adds_up",
-             "refunds_property test_after_any_steps_the_books_add_up_and_equal_the_model"),
+             "refunds_property test_the_books_add_up_and_agree_with_the_model"),
     )),
     Section("Contract 11: refunds", (
         line("refund-fields", "A refund has its fields, pending at once.",

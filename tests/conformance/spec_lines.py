@@ -128,7 +128,7 @@ SPEC: Final[tuple[Section, ...]] = (
              "dashboard_credentials test_production_and_test_credentials_stand_apart",
              "isolation test_lists_hold_the_own_rows_of_the_mode_and_no_others"),
         line("auth-7", "Deliveries carry Content-Type, X-Service-Event, -Timestamp, -Signature, -Delivery-Id.",
-             "signature test_a_delivery_has_the_headers_of_the_contract",
+             "signature test_the_headers_are_those_of_the_contract",
              "production_mode test_a_charge_is_registered_paid_and_told"),
         line("auth-7-receiver", "A receiver rejects a wrong signature or a clock 5 minutes off.",
              "receiver_kit test_a_snippet_tells_genuine_from_false"),

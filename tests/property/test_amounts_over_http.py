@@ -66,7 +66,7 @@ near_amounts = st.text("0123456789.,+-eE_ \n\t٠١٣０９xX%\u00a0\u2009", max_
 @given(
     text=near_amounts | st.text(max_size=12) | st.floats().map(str) | st.decimals().map(str) | st.integers().map(str)
 )
-async def test_text_is_an_amount_exactly_when_the_contract_allows_it(api: Api, text: str) -> None:
+async def test_a_text_is_an_amount_exactly_when_the_contract_says_so(api: Api, text: str) -> None:
     good = re.fullmatch(r"[0-9]{1,10}(\.[0-9]{1,2})?", text, re.ASCII) is not None and bool(re.search("[1-9]", text))
     reply = await api.post("/v1/charges/pix", api.pix(text), token=await api.token(), key=secrets.token_hex(8))
     if good:

@@ -116,7 +116,7 @@ def test_a_pix_received_after_the_total_was_read_is_booked_at_the_next_look_up()
     assert [part.pix and part.pix.end_to_end_id for part in second] == ["E1"]
 
 
-def test_a_boleto_paid_twice_at_the_counter_is_two_payments_when_two_were_announced() -> None:
+def test_a_boleto_paid_twice_over_the_counter_is_two_payments_when_two_were_announced() -> None:
     twice = [(False, BOLETO_CENTS, False), (False, BOLETO_CENTS, True)]
     assert [[part.amount_cents for part in parts] for parts in _looks_at(twice, lambda count: count)] == [
         [2 * BOLETO_CENTS]

@@ -110,7 +110,7 @@ def test_check_digits_follow_their_definitions(code: str) -> None:
 @given(code=boletos)
 @example(code="00191169500003327000000003453481000000039317")  # 10 written as 1
 @example(code="34191999900000100001090022334521234567890000")
-def test_one_wrong_digit_in_a_line_is_detected_except_where_the_standard_cannot(code: str) -> None:
+def test_one_wrong_digit_in_a_line_is_noticed_except_where_the_standard_cannot(code: str) -> None:
     text = line(code)
     for place in range(47):
         for digit in "0123456789":
@@ -126,7 +126,7 @@ def test_one_wrong_digit_in_a_line_is_detected_except_where_the_standard_cannot(
 @settings(max_examples=60, **SAME_EVERY_RUN)
 @given(code=boletos)
 @example(code="00191169500003327000000003453481000000039317")
-def test_one_wrong_digit_in_a_barcode_is_detected_except_where_the_standard_cannot(code: str) -> None:
+def test_one_wrong_digit_in_a_barcode_is_noticed_except_where_the_standard_cannot(code: str) -> None:
     for place in range(44):
         for digit in "0123456789":
             if digit == code[place]:

@@ -47,7 +47,7 @@ async def _all_rows(
     before=st.none() | _INSTANTS,
     after=st.none() | st.builds(TimePosition, _INSTANTS, _IDS),
 )
-def test_every_row_of_the_range_is_on_exactly_one_page(
+def test_every_row_of_the_range_is_on_one_page(
     rows: set[tuple[datetime, UUID]],
     order: SortOrder,
     limit: int,

@@ -24,7 +24,7 @@ br_codes = st.builds(
 
 @settings(max_examples=300, **SAME_EVERY_RUN)
 @given(text=br_codes)
-def test_the_qr_image_decodes_to_exactly_the_br_code(text: str) -> None:
+def test_the_image_decodes_to_exactly_the_br_code(text: str) -> None:
     assert qr_text(png(text)) == text
 
 

@@ -245,9 +245,7 @@ def _now() -> datetime:
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture],
 )
 @given(steps=STEPS)
-async def test_after_any_steps_the_books_add_up_and_equal_the_model(
-    pool: Pool, journaled: None, steps: list[Any]
-) -> None:
+async def test_the_books_add_up_and_agree_with_the_model(pool: Pool, journaled: None, steps: list[Any]) -> None:
     account = await make_account(pool)
     places = [Location(secrets.randbits(60), f"bank.example.com/{secrets.token_hex(12)}") for _ in range(CHARGES)]
     charges = await make_charges(pool, account, places, test=True, amount_cents=AMOUNT)

@@ -187,7 +187,7 @@ def test_a_boleto_due_before_the_factor_began_again_is_parsed_but_never_built() 
         barcode(bank="001", free_field=parsed.free_field, due=date(2025, 2, 21), amount_cents=100)
 
 
-def test_a_line_is_printed_in_its_five_fields() -> None:
+def test_a_line_is_printed_in_five_groups() -> None:
     text = "34191090082233452123845678900007371950000010000"
     assert printed_line(text) == "34191.09008 22334.521238 45678.900007 3 71950000010000"
 
@@ -220,7 +220,7 @@ def test_an_invalid_barcode_is_refused(code: str) -> None:
         ("2049-10-13", 9999),
     ],
 )
-def test_the_due_factor_begins_again_on_22_february_2025(due: str, factor: int) -> None:
+def test_the_factor_began_again_on_22_february_2025(due: str, factor: int) -> None:
     assert due_factor(date.fromisoformat(due)) == factor
 
 
@@ -232,7 +232,7 @@ def test_no_barcode_is_built_for_a_due_date_outside_the_factors_range(due: date)
         barcode(bank="001", free_field=free_field("3128557", 1, "17"), due=due, amount_cents=100)
 
 
-def test_a_boleto_without_a_due_date_has_due_factor_zero() -> None:
+def test_a_boleto_without_a_due_date_carries_factor_zero() -> None:
     assert parse_barcode(WITHOUT_DUE_DATE[1]).due_factor == 0
 
 

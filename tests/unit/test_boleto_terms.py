@@ -68,7 +68,7 @@ def test_a_fine_of_half_a_cent_is_rounded_up(amount_cents: int, bps: int, fine_c
     assert due_on(terms, date(2026, 12, 11), amount_cents=amount_cents).fine_cents == fine_cents
 
 
-def test_interest_is_rounded_once_over_all_days_and_not_for_each_day() -> None:
+def test_interest_is_rounded_over_all_its_days_and_not_day_by_day() -> None:
     terms = PaymentTerms(interest=Interest(month_bps=100), payable_days=60)
     assert due_on(terms, THURSDAY + timedelta(days=1)).interest_cents == 3  # 3.33
     assert due_on(terms, THURSDAY + timedelta(days=2)).interest_cents == 7  # 6.67
@@ -109,7 +109,7 @@ def test_the_message_of_a_limit_names_the_kind_of_payer_it_applies_to(company: b
     assert faults == {"fine.percent": f"must be at most {said}"}
 
 
-def test_discounts_must_be_in_order_of_one_kind_and_leave_something_to_pay() -> None:
+def test_discounts_are_in_order_of_one_kind_and_leave_something_to_pay() -> None:
     first = Discount(until=date(2026, 12, 1), amount_cents=500)
     assert faulty_fields(PaymentTerms(discounts=(first, Discount(until=THURSDAY, amount_cents=300)))) == set()
     late = Discount(until=date(2026, 12, 11), amount_cents=300)

@@ -65,7 +65,7 @@ def test_an_amount_above_the_maximum_is_refused() -> None:
 
 
 @given(st.integers(1, CENTS_MAX))
-def test_every_amount_as_shown_can_be_typed_back(cents: int) -> None:
+def test_every_amount_that_is_shown_can_be_typed(cents: int) -> None:
     assert parse_brl(brl(cents), cents_max=CENTS_MAX) == cents
 
 

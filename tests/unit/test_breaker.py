@@ -92,13 +92,13 @@ def test_a_success_resets_the_count_of_failures() -> None:
 
 
 @pytest.mark.parametrize("status", [301, 400, 401, 404, 410, 422, 499])
-def test_a_3xx_or_4xx_answer_to_a_request_does_not_open_the_breaker(status: int) -> None:
+def test_3xx_and_4xx_answers_other_than_429_do_not_open_the_breaker(status: int) -> None:
     lane = lane_after(Lane(), *(failed(n, status) for n in range(20)))
     assert lane.state is LaneState.OPEN
     assert lane.failures == 20
 
 
-def test_4xx_answers_do_not_count_towards_opening_the_breaker() -> None:
+def test_404_answers_do_not_count_towards_opening_the_breaker() -> None:
     """They count neither as failed deliveries, nor as the failure after which it opens."""
     assert lane_after(Lane(), *(failed(n, 404) for n in range(4)), failed(4)).state is LaneState.OPEN
     assert lane_after(Lane(), *(failed(n) for n in range(4)), failed(4, 404)).state is LaneState.OPEN
@@ -185,7 +185,7 @@ def test_three_days_without_a_success_pause_the_lane() -> None:
     assert notices_of(broken_lane(), failed(9, probe=True), now=NOW + timedelta(hours=72)) == [Transition.PAUSED]
 
 
-def test_three_days_of_4xx_answers_pause_the_lane() -> None:
+def test_three_days_of_404_answers_pause_the_lane() -> None:
     lane = lane_after(Lane(), *(failed(n, 404) for n in range(10)))
     assert lane_after(lane, failed(11, 404), now=NOW + timedelta(hours=73)).state is LaneState.PAUSED
 
@@ -219,7 +219,7 @@ def test_one_410_is_a_failure_and_three_over_ten_minutes_pause_the_lane() -> Non
     assert lane_after(first, *[failed(1, 410)] * 2, now=later).state is LaneState.PAUSED
 
 
-def test_failed_probes_of_a_paused_lane_change_only_its_probe_count() -> None:
+def test_a_failed_probe_of_a_paused_lane_is_counted_and_sends_no_notice() -> None:
     lane = paused_lane()
     assert notices_of(lane, *[failed(1, probe=True)] * 20, now=NOW + timedelta(days=9)) == []
     assert lane_after(lane, failed(1, probe=True)).probes == 1

@@ -91,7 +91,7 @@ def test_a_request_finds_its_cell_in_its_token_cookie_or_path(number: int) -> No
         scope("/"),
     ],
 )
-def test_a_request_that_names_no_cell_has_none(head: dict[str, object]) -> None:
+def test_a_request_that_names_no_cell_is_left_to_the_home_cell(head: dict[str, object]) -> None:
     assert cell_of_request(head) is None
 
 

@@ -41,7 +41,7 @@ def test_a_cnpj_with_letters_is_well_formed_only_where_letters_are_allowed(docum
 
 
 @pytest.mark.parametrize("document", WRONG_CHECK_DIGITS)
-def test_wrong_check_digits_are_refused_although_the_shape_is_right(document: str) -> None:
+def test_wrong_check_digits_are_refused_though_the_shape_is_right(document: str) -> None:
     assert well_formed(document, letters=True)
     assert not check_digits_hold(document)
 

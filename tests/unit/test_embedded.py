@@ -34,7 +34,7 @@ async def _count_visits(dsn: str) -> int:
         await conn.close()
 
 
-async def test_postgresql_keeps_data_and_port_over_a_restart(home: Path) -> None:
+async def test_postgres_keeps_data_and_port_over_a_restart(home: Path) -> None:
     seen = []
     for _ in range(2):
         postgres = EmbeddedPostgres()
@@ -170,7 +170,7 @@ def test_a_remembered_port_in_use_is_replaced_and_the_new_one_remembered(tmp_pat
     assert remembered_port(file) == new
 
 
-def test_free_ports_differ_and_are_outside_the_range_of_outgoing_connections() -> None:
+def test_free_ports_differ_and_are_below_the_range_of_outgoing_connections() -> None:
     """Otherwise an outgoing connection could occupy the port before the server it was chosen for listens."""
     chosen = [free_port() for _ in range(200)]
     with (

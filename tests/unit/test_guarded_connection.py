@@ -30,7 +30,7 @@ REFUSED = [
 
 
 @pytest.mark.parametrize("address", PUBLIC)
-def test_public_addresses_are_accepted(address: str) -> None:
+def test_public_addresses_are_let_through(address: str) -> None:
     assert is_public(address)
 
 
@@ -107,9 +107,7 @@ async def test_loopback_is_reached_when_private_addresses_are_allowed(listener: 
     assert listener.connections == 1
 
 
-async def test_proxy_settings_of_the_environment_are_ignored(
-    listener: Listener, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_proxies_of_the_environment_are_ignored(listener: Listener, monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("http_proxy", "HTTP_PROXY", "https_proxy", "HTTPS_PROXY", "all_proxy", "ALL_PROXY"):
         monkeypatch.setenv(name, f"http://127.0.0.1:{listener.port}")
     async with guarded_session(allow_private=False) as http:

@@ -26,7 +26,7 @@ def test_a_limit_out_of_bounds_prevents_the_start_with_an_error_that_names_it(va
 
 
 @pytest.mark.parametrize("field", HttpBounds.__struct_fields__)
-def test_every_limit_of_connections_is_documented(field: str) -> None:
+def test_every_setting_of_connections_is_documented(field: str) -> None:
     assert f"`HTTP_{field.upper()}`" in (ROOT / "docs" / "settings.md").read_text(encoding="utf-8")
 
 

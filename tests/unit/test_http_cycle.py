@@ -53,7 +53,7 @@ def new_cycle(
     )
 
 
-async def test_an_answer_is_written_in_one_write() -> None:
+async def test_an_answer_is_one_write() -> None:
     transport = RecordingTransport()
     cycle = new_cycle(transport)
     await cycle.send_answer(201, [(b"content-length", b"2"), (b"x-request-id", b"req_1")], b"{}")

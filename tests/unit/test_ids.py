@@ -11,14 +11,14 @@ ROOT = Path(__file__).resolve().parent.parent.parent
 COUNT = 20_000  # takes dozens of blocks of randomness
 
 
-def test_no_id_and_no_token_is_issued_twice() -> None:
+def test_no_id_and_no_token_comes_twice() -> None:
     assert len({new_id() for _ in range(COUNT)}) == COUNT
     assert len({new_token() for _ in range(COUNT)}) == COUNT
     assert len({ordered_token() for _ in range(COUNT)}) == COUNT
     assert len({page_token() for _ in range(COUNT)}) == COUNT
 
 
-def test_an_id_is_a_time_ordered_uuid_and_a_token_has_22_url_safe_characters() -> None:
+def test_an_id_is_a_time_ordered_uuid_and_a_token_22_url_safe_characters() -> None:
     first, later = new_id(), new_id()
     assert (first.version, first.variant) == (7, "specified in RFC 4122")
     assert first.int >> 80 <= later.int >> 80

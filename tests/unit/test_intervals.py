@@ -16,7 +16,7 @@ PASSES = {f"pix {each.name}": each for each in PIX_PASSES} | {f"boleto {each.nam
 
 @pytest.mark.parametrize("asked", PASSES.values(), ids=PASSES.keys())
 @given(answers=st.lists(st.sampled_from(["more", "end", "too wide"]), max_size=60))
-def test_the_intervals_of_a_pass_adjoin_from_its_beginning_to_its_goal(asked: Pass, answers: list[str]) -> None:
+def test_the_intervals_of_a_pass_meet_from_its_beginning_to_its_goal(asked: Pass, answers: list[str]) -> None:
     progress: Progress | None = None
     covered: datetime | None = None
     for answer in [*answers, *["end"] * 100_000]:

@@ -248,7 +248,7 @@ def test_no_container_runs_as_root_or_can_write_outside_its_mounted_volumes() ->
         assert "memory" in of["resources"]["limits"]
 
 
-def test_the_banks_certificate_is_mounted_where_the_settings_say() -> None:
+def test_the_certificate_for_the_bank_is_where_the_settings_say() -> None:
     given = settings()
     for name in ("quita-api", "quita-worker"):
         (mounted,) = [each for each in container(pod_spec(name))["volumeMounts"] if each["name"] == "bank"]

@@ -3,7 +3,7 @@ from uuid import UUID
 from domain.mode import Mode, Owner
 
 
-def test_owners_sort_like_the_columns_account_id_and_test() -> None:
+def test_owners_sort_as_the_columns_account_and_test_do() -> None:
     one, two = UUID(int=1), UUID(int=2)
     rows = [(two, False), (one, True), (two, True), (one, False)]
     assert sorted(Owner.of(*row) for row in rows) == [Owner.of(*row) for row in sorted(rows)]

@@ -18,7 +18,7 @@ from web.painel import rows
         ("9999999999.99", PIX_CENTS_MAX),
     ],
 )
-def test_an_amount_is_parsed_to_the_cent(text: str, cents: int) -> None:
+def test_an_amount_is_read_to_the_cent(text: str, cents: int) -> None:
     assert parse_amount(text, cents_max=PIX_CENTS_MAX) == cents
 
 

@@ -31,7 +31,7 @@ def test_every_setting_of_pace_is_documented(field: str) -> None:
     assert f"`{field.upper()}`" in (ROOT / "docs" / "settings.md").read_text(encoding="utf-8")
 
 
-def test_the_containers_get_every_setting_of_the_file_beside_them() -> None:
+def test_the_containers_of_compose_get_every_setting_of_dotenv() -> None:
     services = (ROOT / "compose.yaml").read_text(encoding="utf-8").partition("\nservices:\n")
     assert "  env_file: [{ path: .env, required: false }]\n" in services[0]
     for service in ("api", "worker", "bank"):  # `migrate` gets only the addresses of the databases

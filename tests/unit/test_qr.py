@@ -70,7 +70,7 @@ def test_the_image_of_every_version_equals_segnos_pixel_by_pixel() -> None:
     assert seen == set(range(1, 19))
 
 
-def test_the_png_has_every_scanline_and_valid_checksums() -> None:
+def test_the_png_holds_every_scanline_and_its_checksums() -> None:
     # Lenient readers accept a truncated file or a wrong checksum; browsers and mail programs may not.
     data = png(BR_CODE)
     chunks, at = {}, 8
@@ -85,7 +85,7 @@ def test_the_png_has_every_scanline_and_valid_checksums() -> None:
     assert len(zlib.decompress(chunks[b"IDAT"])) == height * (1 + (width + 7) // 8)
 
 
-def test_the_data_uri_contains_the_png() -> None:
+def test_the_data_uri_holds_the_png() -> None:
     scheme, _, encoded = png_data_uri(BR_CODE).partition(",")
     assert scheme == "data:image/png;base64"
     assert base64.b64decode(encoded, validate=True) == png(BR_CODE)

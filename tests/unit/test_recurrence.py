@@ -44,7 +44,7 @@ def test_a_yearly_schedule_due_on_29_february_keeps_it_in_leap_years() -> None:
     ]  # fmt: skip
 
 
-def test_a_schedule_ends_at_its_end_date_or_its_number_of_charges() -> None:
+def test_a_schedule_ends_at_its_last_day_or_number() -> None:
     first = date(2027, 1, 31)
     until = Recurrence(frequency=Frequency.MONTHLY, first_due_date=first, end_date=date(2027, 3, 31))
     assert [until.due_date(number) for number in (3, 4)] == [date(2027, 3, 31), None]
@@ -103,7 +103,7 @@ def at(day: int, hour: int) -> datetime:
     return datetime(2026, 12, day, hour, tzinfo=SAO_PAULO).astimezone(UTC)
 
 
-def test_payers_are_reminded_at_09_00_three_days_before_and_on_the_due_day() -> None:
+def test_payers_are_reminded_three_days_before_and_on_the_day_at_nine() -> None:
     begun_at = at(1, 10)
     reminders = {
         (now.day, now.hour): reminder

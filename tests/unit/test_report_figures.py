@@ -11,7 +11,7 @@ CONVERSION: Report = REPORTS["conversion"]
 
 
 @pytest.mark.parametrize(("seconds", "shown"), [(45, "45 s"), (2_340, "39 min"), (18_100, "5 h"), (None, "")])
-def test_the_unit_of_a_duration_is_in_the_cell_and_not_in_the_heading(seconds: int | None, shown: str) -> None:
+def test_a_duration_has_its_unit_in_the_cell_and_not_in_the_heading(seconds: int | None, shown: str) -> None:
     row = tuple(seconds if each.name == "median_seconds" else None for each in CONVERSION.columns)
     at = [each.name for each in CONVERSION.columns].index("median_seconds")
     assert (cells(CONVERSION, row)[at], heading(CONVERSION.columns[at])) == (shown, "Mediana")
@@ -20,7 +20,7 @@ def test_the_unit_of_a_duration_is_in_the_cell_and_not_in_the_heading(seconds: i
 @pytest.mark.parametrize(
     ("now", "was", "change"), [(110, 100, "+10,0 %"), (95, 100, "−5,0 %"), (3, 0, "novo"), (0, 0, "igual")]
 )
-def test_a_number_is_compared_with_that_of_the_previous_period(now: int, was: int, change: str) -> None:
+def test_a_number_is_compared_with_that_of_the_period_before(now: int, was: int, change: str) -> None:
     report = CONVERSION._replace(columns=(Column("charges", "Emitidas", ColumnKind.COUNT),))
     (line,) = compared(report, (now,), (was,))
     assert (line.heading, line.now, line.change) == ("Emitidas", str(now), change)

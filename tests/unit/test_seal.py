@@ -60,7 +60,7 @@ def test_a_key_derived_from_a_salt_is_replaced_after_a_thousand_messages() -> No
     assert Seal(bytes(32)).open(sealed[-1], CHARGE_PAYER, 4_999) == b"x"
 
 
-def test_fingerprints_are_made_with_the_oldest_key() -> None:
+def test_fingerprints_stay_those_of_the_oldest_key() -> None:
     assert Seal(read_keys(f"2:{NEW},1:{OLD}")).blind("12345678909") == Seal(read_keys(OLD)).blind("12345678909")
 
 
@@ -103,7 +103,7 @@ def test_an_invalid_secret_key_is_refused(text: str, says: str) -> None:
         read_keys(text)
 
 
-def test_a_single_key_needs_no_id() -> None:
+def test_one_key_needs_no_id() -> None:
     assert read_keys(OLD) == read_keys(f"1:{OLD}") == SecretKeys(((1, bytes.fromhex(OLD)),))
 
 

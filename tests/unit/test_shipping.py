@@ -103,7 +103,7 @@ def test_every_program_of_production_starts_with_the_packages_of_production() ->
     assert result.returncode == 0, result.stderr[-1500:]
 
 
-def test_the_image_contains_every_package_of_the_product_and_no_test() -> None:
+def test_the_image_holds_every_package_and_no_test() -> None:
     text = (ROOT / "Dockerfile").read_text(encoding="utf-8")
     app = text.partition(" AS app\n")[2].partition("\nFROM ")[0]
     assert set(re.findall(r"^COPY (\w+) \1$", app, re.M)) == {*PACKAGES, "docs"}
@@ -111,7 +111,7 @@ def test_the_image_contains_every_package_of_the_product_and_no_test() -> None:
     assert text.rstrip().endswith("\nFROM app")
 
 
-def test_the_backup_image_installs_postgresqls_programs_from_the_lock() -> None:
+def test_the_image_for_backups_takes_postgresqls_programs_from_the_lock() -> None:
     """Runs the command of the Dockerfile on the present lock file."""
     text = (ROOT / "Dockerfile").read_text(encoding="utf-8")
     command = re.search(r"sed -n '(.*?)' requirements.lock", text)
@@ -133,7 +133,7 @@ def test_every_image_is_pinned_by_version_and_digest() -> None:
     assert [image for image in named + bases if pinned.fullmatch(image) is None] == []
 
 
-def test_the_backup_container_gets_its_own_settings_and_no_key() -> None:
+def test_the_container_of_backups_gets_its_settings_and_no_key() -> None:
     service = compose()["services"]["backup"]
     assert "env_file" not in service
     assert {name for name in service["environment"] if not name.startswith("BACKUP_")} == set()

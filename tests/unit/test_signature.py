@@ -59,14 +59,14 @@ def test_the_standard_webhooks_library_verifies_a_delivery() -> None:
     assert verified["amount"] == "10.00"
 
 
-def test_a_delivery_with_another_secret_or_body_does_not_verify() -> None:
+def test_another_secret_or_another_body_does_not_verify() -> None:
     with pytest.raises(WebhookVerificationError):
         Webhook(OLD).verify(BODY, headers())
     with pytest.raises(WebhookVerificationError):
         Webhook(SECRET).verify(BODY.replace(b"10.00", b"99.00"), headers())
 
 
-def test_a_delivery_has_the_headers_of_the_contract() -> None:
+def test_the_headers_are_those_of_the_contract() -> None:
     given = headers(attempt=3)
     timestamp = given["X-Service-Timestamp"]
     assert given == {
@@ -83,7 +83,7 @@ def test_a_delivery_has_the_headers_of_the_contract() -> None:
     }
 
 
-def test_during_a_rotation_both_secrets_verify_and_the_main_header_has_one_value() -> None:
+def test_during_a_rotation_both_secrets_verify_and_the_main_header_holds_one_value() -> None:
     given = headers(old_secrets=[OLD])
     timestamp = int(given["X-Service-Timestamp"])
     assert given["X-Service-Signature"] == "sha256=" + sign(SECRET, timestamp, BODY)

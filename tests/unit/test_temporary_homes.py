@@ -33,7 +33,7 @@ def test_a_home_is_in_memory_unless_it_must_be_on_a_disk(memory: Path) -> None:
     assert not _new_home_is_in(memory, on_disk=True)
 
 
-def test_a_home_is_on_disk_when_memory_has_no_room(memory: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_home_is_on_disk_where_there_is_no_room_in_memory(memory: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (memory / "meminfo").write_text("MemAvailable: 1000 kB\n", "ascii")
     assert not _new_home_is_in(memory)
     (memory / "meminfo").unlink()

@@ -15,7 +15,7 @@ def delay(step: int, *, chance: float = 0.5, retry_after: float | None = None) -
     return next_delay_s(WEBHOOK_DELAYS_S, step, jitter=0.2, chance=chance, retry_after_s=retry_after)
 
 
-def test_thirteen_attempts_are_spread_over_about_three_days() -> None:
+def test_thirteen_attempts_in_about_three_days() -> None:
     delays = [delay(step) for step in range(1, 14)]
     assert delays == [5, 30, 120, 600, 1800, 3600, 7200, 14400, 28800, 43200, 72000, 86400, None]
     assert sum(each or 0 for each in delays) / 3600 == pytest.approx(72, rel=0.02)

@@ -95,7 +95,7 @@ def rows_of(raw: bytes) -> list[dict[str, str]]:
     return [row.fields for row in read_sheet(raw)]
 
 
-def test_numbers_days_and_percents_in_cells_are_read_as_a_person_would_type_them() -> None:
+def test_numbers_days_and_percents_are_read_as_a_person_would_type_them() -> None:
     raw = workbook_by_openpyxl(
         HEADINGS,
         ("boleto", 1234.5, datetime(2030, 2, 1), "Ana", 1234567890, 1310100, 123, 0.02),  # noqa: DTZ001
@@ -132,7 +132,7 @@ def test_a_number_that_is_not_a_valid_amount_is_passed_on_and_refused_by_the_for
             parse_brl(amount, cents_max=PIX_CENTS_MAX)
 
 
-def test_brazilian_number_formats_of_excel_and_other_programs_are_read() -> None:
+def test_brazilian_formats_of_excel_and_other_writers_are_read() -> None:
     output = io.BytesIO()
     with xlsxwriter.Workbook(output, {"in_memory": True, "date_1904": True}) as book:
         sheet = book.add_worksheet("Cobranças")
@@ -160,7 +160,7 @@ def test_a_cell_formatted_as_a_month_is_read_as_text_and_not_as_its_first_day() 
     ]  # fmt: skip
 
 
-def test_inline_shared_and_rich_strings_in_cells_without_addresses_are_read() -> None:
+def test_inline_shared_and_rich_strings_without_addresses_are_read() -> None:
     shared = "<si><t>tipo</t></si><si><r><t>va</t></r><r><rPr><b/></rPr><t>lor</t></r></si><si><t>pix</t></si>"
     rows = (
         '<row><c t="s"><v>0</v></c><c t="s"><v>1</v></c><c t="inlineStr"><is><t>descrição</t></is></c></row>'
@@ -263,7 +263,7 @@ def test_a_hidden_sheet_is_skipped_and_a_workbook_of_hidden_sheets_is_refused() 
         read_sheet(again.getvalue())
 
 
-def test_the_blank_sheet_has_every_column_and_no_charge_and_can_be_filled() -> None:
+def test_the_blank_sheet_has_every_column_and_no_charge_and_can_be_filled_in() -> None:
     book = openpyxl.load_workbook(io.BytesIO(blank.workbook()))
     assert book.sheetnames == ["cobrancas", "como preencher"]
     sheet = book["cobrancas"]
