@@ -216,7 +216,7 @@ SPEC: Final[tuple[Section, ...]] = (
              "lists test_a_walk_misses_and_repeats_nothing_while_others_write",
              "lists test_rows_of_one_instant_are_walked_one_by_one"),
         line("cursor-opaque", "Cursors are opaque base64url; null is the end.",
-             "cursor_properties test_cursors_are_base64url_and_tell_nothing_of_the_account",
+             "cursor_properties test_cursors_are_base64url_and_do_not_contain_the_account_id",
              "lists test_a_cursor_altered_anywhere_is_refused"),
         line("limit", "limit: 25 by default, at most 100, above is 100; else LIMIT_INVALID.",
              "lists test_a_page_has_25_rows_unless_told_otherwise_and_never_more_than_100",
