@@ -49,7 +49,7 @@ async def bank(pool: Pool) -> AsyncIterator[RunningBoletoBank]:
 
 
 @pytest_asyncio.fixture(loop_scope="session")
-async def told(bank: RunningBoletoBank) -> AsyncIterator[Receiver]:
+async def announcements(bank: RunningBoletoBank) -> AsyncIterator[Receiver]:
     """A receiver of the bank's announcements, registered with the bank."""
     async with receiver() as receiving:
         status, _ = await bank.control("boleto-webhook", url=receiving.url)
@@ -86,14 +86,14 @@ async def state_of(bank: Any, boleto: NewBoleto) -> BoletoState:
 # Payers and announcements
 
 
-async def test_a_payment_is_announced_first_and_settles_later(bank: RunningBoletoBank, told: Receiver) -> None:
+async def test_a_payment_is_announced_first_and_settles_later(bank: RunningBoletoBank, announcements: Receiver) -> None:
     adapter = bank.adapter()
     boleto = await register_boleto(adapter)
     status, paid = await bank.control("pay", number=boleto.number)
     assert (status, paid["payments"][0]["amount"]) == (200, "123.45")
     assert (await state_of(adapter, boleto)).status == "in_between"
-    (item,) = await told.told(boleto.number, 1)
-    assert isinstance(told.bodies[0], list)
+    (item,) = await announcements.told(boleto.number, 1)
+    assert isinstance(announcements.bodies[0], list)
     assert item["codigoEstadoBaixaOperacional"] in (1, 2)
     assert item["dataVencimento"] == f"{boleto.due_on:%d.%m.%Y}"
     time.strptime(item["dataLiquidacao"], "%d/%m/%Y %H:%M:%S")
@@ -101,25 +101,29 @@ async def test_a_payment_is_announced_first_and_settles_later(bank: RunningBolet
     await bank.settled(boleto.number)
     state = await state_of(adapter, boleto)
     assert (state.status, state.paid_cents, state.paid_on) == ("paid", 12345, today())
-    assert len(told.items(boleto.number)) == 1
+    assert len(announcements.items(boleto.number)) == 1
 
 
-async def test_an_announcement_is_repeated_until_it_is_accepted(bank: RunningBoletoBank, told: Receiver) -> None:
-    told.answers = [500, 302, 200]
+async def test_an_announcement_is_repeated_until_it_is_accepted(
+    bank: RunningBoletoBank, announcements: Receiver
+) -> None:
+    announcements.answers = [500, 302, 200]
     boleto = await register_boleto(bank.adapter())
     await bank.control("pay", number=boleto.number)
-    items = await told.told(boleto.number, 3)
+    items = await announcements.told(boleto.number, 3)
     assert len(items) == 3
     assert items[0] == items[2]
 
 
-async def test_a_payment_that_is_called_off_reopens_the_boleto(bank: RunningBoletoBank, told: Receiver) -> None:
+async def test_a_payment_that_is_called_off_reopens_the_boleto(
+    bank: RunningBoletoBank, announcements: Receiver
+) -> None:
     adapter = bank.adapter()
     boleto = await register_boleto(adapter)
     await bank.control("pay", number=boleto.number)
-    await told.told(boleto.number, 1)
+    await announcements.told(boleto.number, 1)
     await bank.control("boleto-call-off", number=boleto.number)
-    _, off = await told.told(boleto.number, 2)
+    _, off = await announcements.told(boleto.number, 2)
     assert off["codigoEstadoBaixaOperacional"] == 10
     assert (await state_of(adapter, boleto)).status == "open"
     assert await bank.control("boleto-call-off", number=boleto.number) == (200, {"called_off": 0})
@@ -129,7 +133,7 @@ async def test_a_payment_that_is_called_off_reopens_the_boleto(bank: RunningBole
 
 @pytest.mark.parametrize(("first", "second"), [("boleto", "pix"), ("pix", "boleto")])
 async def test_a_payment_on_one_rail_closes_the_other_except_for_money_already_under_way(
-    bank: RunningBoletoBank, told: Receiver, first: str, second: str
+    bank: RunningBoletoBank, announcements: Receiver, first: str, second: str
 ) -> None:
     adapter = bank.adapter()
     boleto = await register_boleto(adapter, hybrid=True)
@@ -140,7 +144,7 @@ async def test_a_payment_on_one_rail_closes_the_other_except_for_money_already_u
     assert (await bank.control("pay", number=boleto.number, rail=second))[0] == 409
     assert (await state_of(adapter, boleto)).paid_cents == 12345
     assert (await bank.control("pay", number=boleto.number, rail=second, force=True))[0] == 200
-    assert {item["canalLiquidacao"] for item in await told.told(boleto.number, 2)} == {3, 4}
+    assert {item["canalLiquidacao"] for item in await announcements.told(boleto.number, 2)} == {3, 4}
     await bank.settled(boleto.number)
     state = await state_of(adapter, boleto)
     assert (state.status, state.paid_cents, state.paid_by_pix) == ("paid", 24690, second == "pix")

@@ -392,7 +392,7 @@ async def test_a_bank_answer_that_comes_after_the_lease_ended_changes_nothing(co
     late = worker_cut_off(context, answer)
     draining = asyncio.create_task(drain_orders(late, Mode.PRODUCTION))
     await wait_for_order_state(context, charge_id, "working")
-    late.stopping.set()  # else it may be the one that takes the order again
+    late.stopping.set()  # else this worker may claim the order again itself
     await end_lease(context, charge_id)
     assert await release_orders(context) == 1
     await drain_orders(context, Mode.PRODUCTION)
@@ -412,7 +412,7 @@ async def test_a_bank_answer_that_comes_while_another_worker_holds_the_lease_cha
     late, other = worker_cut_off(context, answer), worker_cut_off(context)
     draining = asyncio.create_task(drain_orders(late, Mode.PRODUCTION))
     await wait_for_order_state(context, charge_id, "working")
-    late.stopping.set()  # else it may be the one that takes the order again
+    late.stopping.set()  # else this worker may claim the order again itself
     await end_lease(context, charge_id)
     assert await release_orders(context) == 1
     taken_over = asyncio.create_task(drain_orders(other, Mode.PRODUCTION))

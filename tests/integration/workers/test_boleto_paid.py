@@ -399,5 +399,5 @@ async def test_of_a_boleto_payment_and_a_cancellation_at_once_exactly_one_succee
     assert len(await client.events()) == len(charges)
 
 
-async def test_the_books_are_clean_after_all_of_it(system: System) -> None:
+async def test_the_books_are_clean_after_the_tests_of_this_file(system: System) -> None:
     assert_books_are_clean(system)

@@ -75,7 +75,7 @@ async def reconcile_until_idle(context: Context) -> None:
     raise AssertionError("the reconciler does not come to an end")
 
 
-async def suspended(context: Context, number: str) -> list[Any]:
+async def suspense_of(context: Context, number: str) -> list[Any]:
     return list(await context.pool.fetch("SELECT * FROM suspense WHERE reference = $1 ORDER BY found_at", number))
 
 
@@ -85,13 +85,13 @@ async def test_each_payment_of_an_unknown_boleto_is_in_suspense_once(
     boleto = await pay_foreign_boleto(bank)
     for _ in range(2):
         await reconcile_until_idle(context)
-    (row,) = await suspended(context, boleto.number)
+    (row,) = await suspense_of(context, boleto.number)
     assert (row["kind"], row["source"], row["amount_cents"]) == ("boleto_unknown", f"{boleto.number}/12345", 12345)
     # Paid again: the bank reports the total, and only the difference is new.
     await bank.books.pay(boleto.number, rail="boleto", amount_cents=100, force=True, tell=False)
     for _ in range(2):
         await reconcile_until_idle(context)
-    assert [row["amount_cents"] for row in await suspended(context, boleto.number)] == [12345, 100]
+    assert [row["amount_cents"] for row in await suspense_of(context, boleto.number)] == [12345, 100]
     account = await make_account(context.pool)
     made = await context.banks.production[BANK].pix.create_locations(1)
     assert isinstance(made, Done)
@@ -128,15 +128,15 @@ async def test_suspended_money_of_an_unknown_boleto_is_settled_once_the_whole_of
     paid = [returned(boleto.number, 12345, "MED1", "MED2"), returned(boleto.number, 100, "MED3")]
     await book_pix(context, BANK, [replace(paid[0], returned=paid[0].returned[:1])])
     await book_pix(context, BANK, paid[:1])
-    assert [row["state"] for row in await suspended(context, boleto.number)] == ["open", "open"]
+    assert [row["state"] for row in await suspense_of(context, boleto.number)] == ["open", "open"]
     for _ in range(2):
         await book_pix(context, BANK, paid)
-    rows = await suspended(context, boleto.number)
+    rows = await suspense_of(context, boleto.number)
     assert [(row["state"], row["return_reference"], row["settled_by"]) for row in rows] == [
         ("returned", "MED3", "bank")
     ] * 2
     await reconcile_until_idle(context)
-    assert len(await suspended(context, boleto.number)) == 2
+    assert len(await suspense_of(context, boleto.number)) == 2
     assert await verify(url) == []
 
 
@@ -150,7 +150,7 @@ async def test_returns_of_an_unknown_boleto_are_debited_from_the_accounts_staff_
     await reconcile_until_idle(context)
     made = await context.banks.production[BANK].pix.create_locations(2)
     assert isinstance(made, Done)
-    rows = await suspended(context, boleto.number)
+    rows = await suspense_of(context, boleto.number)
     for row, account, location in zip(rows, accounts, made.value, strict=True):
         (charge_id,) = await make_charges(context.pool, account, [location], test=False, amount_cents=12345)
         await end_orders(context.pool, [charge_id])
@@ -187,13 +187,13 @@ async def test_an_unreadable_boleto_in_the_banks_list_does_not_stop_the_others(
     odd, whole = await pay_foreign_boleto(bank), await pay_foreign_boleto(bank)
     await context.pool.execute("UPDATE simulated_boleto SET garbled = true WHERE number = $1", odd.number)
     await reconcile_until_idle(context)
-    assert len(await suspended(context, whole.number)) == 1
-    assert await suspended(context, odd.number) == []
+    assert len(await suspense_of(context, whole.number)) == 1
+    assert await suspense_of(context, odd.number) == []
     rows = await context.pool.fetch("SELECT method, about FROM bank_unreadable")
     assert [tuple(row) for row in rows] == [("boleto", odd.number)]
     await context.pool.execute("UPDATE simulated_boleto SET garbled = false WHERE number = $1", odd.number)
     await reconcile_until_idle(context)
-    assert len(await suspended(context, odd.number)) == 1
+    assert len(await suspense_of(context, odd.number)) == 1
     assert await context.pool.fetchval("SELECT count(*) FROM bank_unreadable") == 0
 
 
@@ -210,12 +210,12 @@ async def test_a_nosso_numero_that_cannot_be_stored_does_not_stop_the_others(
 
     monkeypatch.setattr(transport, "ask", oddly)
     await reconcile_until_idle(context)
-    assert len(await suspended(context, whole.number)) == 1
+    assert len(await suspense_of(context, whole.number)) == 1
     assert await context.pool.fetchval("SELECT count(*) FROM bank_unreadable") == 1
     await context.pool.execute("DELETE FROM bank_unreadable")
 
 
-async def many_paid(context: Context, count: int) -> list[str]:
+async def store_paid_boletos(context: Context, count: int) -> list[str]:
     numbers = [new_number() for _ in range(count)]
     day = context.now()
     await context.pool.execute(
@@ -235,7 +235,7 @@ async def many_paid(context: Context, count: int) -> list[str]:
 async def test_a_reconciler_pass_resumes_at_the_page_where_the_last_pass_died(
     context: Context, bank: RunningBoletoBank, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    numbers = await many_paid(context, 650)
+    numbers = await store_paid_boletos(context, 650)
     boletos = context.banks.production[BANK].boletos
     ask, asked = boletos.paid_page, list[str | None]()
 
@@ -267,7 +267,7 @@ async def test_pages_of_the_banks_list_are_fetched_ahead_concurrently_and_booked
     """The bank names only the next page. As many pages are guessed as were read, so that no more than that lie beyond
     the end; a guessed page that does not exist is not booked."""
     await reconcile_until_idle(context)
-    numbers = await many_paid(context, 1_500)
+    numbers = await store_paid_boletos(context, 1_500)
     boletos = context.banks.production[BANK].boletos
     ask = boletos.paid_page
     asked: list[str] = []

@@ -32,7 +32,7 @@ SATURDAY = _TODAY + timedelta(days=28 + (5 - _TODAY.weekday()) % 7)
 TUESDAY = SATURDAY + timedelta(days=3)
 
 
-async def issued(api: Api, pool: Any, *, mode: str = "test", due: date = SATURDAY, **more: Any) -> ChargeDoc:
+async def issue_boleto(api: Api, pool: Any, *, mode: str = "test", due: date = SATURDAY, **more: Any) -> ChargeDoc:
     async with pool.acquire() as conn, conn.transaction():
         seal = Seal(api.settings.secret_key)
         return await issue(conn, seal, api.first.account_id, test=mode == "test", due=due, now=now(), **more)
@@ -57,7 +57,7 @@ def text_of(file: bytes) -> str:
     return page.extract_text()
 
 
-def scanned(file: bytes) -> dict[str, str]:
+def codes_on(file: bytes) -> dict[str, str]:
     """The codes a third-party reader finds on the page at 200 dpi, by symbology."""
     with pypdfium2.PdfDocument(file) as document:
         image = document[0].render(scale=DPI / 72, grayscale=True).to_pil()
@@ -74,7 +74,7 @@ def line_of(doc: ChargeDoc) -> str:
 
 
 async def test_the_owner_gets_a_pdf_named_after_the_nosso_numero(api: Api, pool: Any) -> None:
-    doc = await issued(api, pool)
+    doc = await issue_boleto(api, pool)
     reply = await api.get(path(doc.charge_id), token=await api.token())
     assert reply.status == 200
     assert reply.header("content-type") == "application/pdf"
@@ -91,16 +91,16 @@ async def test_the_owner_gets_a_pdf_named_after_the_nosso_numero(api: Api, pool:
 async def test_the_pdf_carries_the_barcode_the_line_and_the_qr_code_of_the_api(
     api: Api, pool: Any, hybrid: bool
 ) -> None:
-    doc = await issued(api, pool, hybrid=hybrid)
+    doc = await issue_boleto(api, pool, hybrid=hybrid)
     told = (await api.get(f"/v1/charges/{doc.charge_id}", token=await api.token())).json()["boleto"]
     file = await pdf_of(api, doc)
     expected = {"ITF": told["codigo_barras"]} | ({"QRCode": told["qr_code"]} if hybrid else {})
-    assert scanned(file) == expected
+    assert codes_on(file) == expected
     assert text_of(file).count(codes.printed_line(told["linha_digitavel"])) == 2
 
 
 async def test_the_pdf_names_both_parties_the_numbers_and_the_dates(api: Api, pool: Any) -> None:
-    doc = await issued(api, pool, description="Encomenda nº 88", payer=replace(PAYER, number=""))
+    doc = await issue_boleto(api, pool, description="Encomenda nº 88", payer=replace(PAYER, number=""))
     async with pool.acquire() as conn:
         document = await conn.fetchval("SELECT document FROM account WHERE account_id = $1", api.first.account_id)
     text = text_of(await pdf_of(api, doc))
@@ -128,7 +128,7 @@ async def test_the_pdf_names_both_parties_the_numbers_and_the_dates(api: Api, po
 
 @pytest.mark.skipif(shutil.which("pdftotext") is None, reason="poppler-utils are not installed")
 async def test_pdftotext_reads_the_line_of_the_api(api: Api, pool: Any, tmp_path: Path) -> None:
-    doc = await issued(api, pool, hybrid=True)
+    doc = await issue_boleto(api, pool, hybrid=True)
     (tmp_path / "boleto.pdf").write_bytes(await pdf_of(api, doc))
     command = ["pdftotext", "-layout", str(tmp_path / "boleto.pdf"), "-"]
     text = subprocess.run(command, capture_output=True, text=True, timeout=60, check=True).stdout
@@ -136,7 +136,7 @@ async def test_pdftotext_reads_the_line_of_the_api(api: Api, pool: Any, tmp_path
 
 
 async def test_a_redated_boleto_is_printed_with_only_its_new_due_date_and_line(api: Api, pool: Any) -> None:
-    doc = await issued(api, pool, hybrid=True)
+    doc = await issue_boleto(api, pool, hybrid=True)
     before = text_of(await pdf_of(api, doc))
     assert "alterado" not in before
     async with pool.acquire() as conn, conn.transaction():
@@ -149,12 +149,12 @@ async def test_a_redated_boleto_is_printed_with_only_its_new_due_date_and_line(a
     assert day(SATURDAY) not in text
     assert "Vencimento alterado - 2ª versão" in text
     assert changed.boleto is not None
-    assert scanned(file) == {"ITF": changed.boleto.codigo_barras, "QRCode": changed.boleto.qr_code}
+    assert codes_on(file) == {"ITF": changed.boleto.codigo_barras, "QRCode": changed.boleto.qr_code}
 
 
 async def test_only_a_sandbox_boleto_is_marked_as_without_value(api: Api, pool: Any) -> None:
-    of_test = text_of(await pdf_of(api, await issued(api, pool)))
-    of_production = text_of(await pdf_of(api, await issued(api, pool, mode="production")))
+    of_test = text_of(await pdf_of(api, await issue_boleto(api, pool)))
+    of_production = text_of(await pdf_of(api, await issue_boleto(api, pool, mode="production")))
     assert of_test.count("TESTE - SEM VALOR") == 3
     assert "TESTE" not in of_production
 
@@ -183,7 +183,7 @@ def assert_void(file: bytes, doc: ChargeDoc, word: str, sentence: str) -> None:
     text = text_of(file)
     assert text.count(word) == 3
     assert text.count(sentence) >= 2
-    assert scanned(file) == {}
+    assert codes_on(file) == {}
     assert doc.boleto is not None
     for code in (line_of(doc), doc.boleto.linha_digitavel, "br.gov.bcb.pix", "Como pagar", "Pagável em qualquer"):
         assert code not in text
@@ -198,7 +198,7 @@ async def test_the_pdf_of_a_boleto_that_must_not_be_paid_says_so_and_carries_no_
     api: Api, pool: Any, mode: str, state: str
 ) -> None:
     fields, word, sentence = STATES[state]
-    doc = await issued(api, pool, mode=mode, hybrid=mode == "test")
+    doc = await issue_boleto(api, pool, mode=mode, hybrid=mode == "test")
     async with pool.acquire() as conn, conn.transaction():
         await happen(conn, doc, f"charge.{fields['status']}", now(), **fields)
     file = await pdf_of(api, doc)
@@ -207,18 +207,18 @@ async def test_the_pdf_of_a_boleto_that_must_not_be_paid_says_so_and_carries_no_
 
 
 async def test_a_pending_boleto_past_its_last_payable_day_is_printed_as_expired(api: Api, pool: Any) -> None:
-    doc = await issued(api, pool, due=LONG_AGO)
+    doc = await issue_boleto(api, pool, due=LONG_AGO)
     assert_void(await pdf_of(api, doc), doc, "VENCIDO", "Pagável até 10/10/2025. Não pode mais ser pago")
 
 
-def same(reply: Reply) -> tuple[int, bytes, str | None]:
+def comparable_parts(reply: Reply) -> tuple[int, bytes, str | None]:
     """The parts of an answer that must be equal to the byte, whoever asks."""
     request_id = reply.header("x-request-id") or ""
     return reply.status, reply.body.replace(request_id.encode(), b""), reply.header("content-type")
 
 
 async def test_every_id_that_is_not_a_boleto_of_the_caller_gets_the_same_404(api: Api, pool: Any) -> None:
-    doc, of_production = await issued(api, pool), await issued(api, pool, mode="production")
+    doc, of_production = await issue_boleto(api, pool), await issue_boleto(api, pool, mode="production")
     pix = await api.create()
     token = await api.token()
     unknown = await api.get(path(str(uuid4())), token=token)
@@ -227,7 +227,7 @@ async def test_every_id_that_is_not_a_boleto_of_the_caller_gets_the_same_404(api
         of_production.charge_id, pix["charge_id"], doc.charge_id.upper(), "x", "%00", "%ff", "..", "9" * 5000,
     )  # fmt: skip
     for each in named:
-        assert same(await api.get(path(each), token=token)) == same(unknown), each
+        assert comparable_parts(await api.get(path(each), token=token)) == comparable_parts(unknown), each
     # An id in the form of another identifier is answered alike, whether a boleto has it or not.
     others = (
         (doc.charge_id.replace("-", ""), uuid4().hex), (str(doc.nosso_numero), "9" * 20),
@@ -235,15 +235,15 @@ async def test_every_id_that_is_not_a_boleto_of_the_caller_gets_the_same_404(api
     )  # fmt: skip
     for of_one, of_none in others:
         answers = [await api.get(path(each), token=token) for each in (of_one, of_none)]
-        assert same(answers[0]) == same(answers[1])
+        assert comparable_parts(answers[0]) == comparable_parts(answers[1])
         assert (answers[0].status, answers[0].code()) == (404, "CHARGE_NOT_FOUND")
     stranger = await api.token(api.second)
-    assert same(await api.get(path(doc.charge_id), token=stranger)) == same(unknown)
-    assert same(await api.get(path(of_production.charge_id), token=stranger)) == same(unknown)
+    assert comparable_parts(await api.get(path(doc.charge_id), token=stranger)) == comparable_parts(unknown)
+    assert comparable_parts(await api.get(path(of_production.charge_id), token=stranger)) == comparable_parts(unknown)
 
 
 async def test_a_token_without_charges_read_gets_no_pdf(api: Api, pool: Any) -> None:
-    doc = await issued(api, pool)
+    doc = await issue_boleto(api, pool)
     narrow = await api.token(scope="charges:create payments:read")
     assert (await api.get(path(doc.charge_id), token=narrow)).code() == "INSUFFICIENT_SCOPE"
     assert (await api.get(path(doc.charge_id), token=None)).code() == "UNAUTHENTICATED"
@@ -254,7 +254,7 @@ async def test_a_token_without_charges_read_gets_no_pdf(api: Api, pool: Any) -> 
 async def test_the_openapi_document_describes_the_pdf_and_its_headers(api: Api, pool: Any) -> None:
     document = (await api.get("/v1/openapi.json", token=None)).json()
     answers = document["paths"]["/v1/charges/boleto/{charge_id}/pdf"]["get"]["responses"]
-    reply = await api.get(path((await issued(api, pool)).charge_id), token=await api.token())
+    reply = await api.get(path((await issue_boleto(api, pool)).charge_id), token=await api.token())
     assert list(answers["200"]["content"]) == [reply.header("content-type")]
     for name in answers["200"]["headers"]:
         assert reply.header(name.lower()) is not None, name

@@ -415,7 +415,7 @@ async def test_a_boleto_change_that_waits_when_the_pix_is_paid_is_refused_and_th
 async def test_a_pix_paid_during_a_boleto_change_leaves_no_open_boleto(
     context: Context, worker: BoletoOrderWorker, bank: RunningBoletoBank, pool: Pool, kind: str
 ) -> None:
-    """Also when the bank refuses the change of a too young boleto: nothing changed there, and no caller waits."""
+    """Also when the bank refuses to change a boleto so young: nothing changed there, and no caller waits any more."""
     order = await create_dual_charge(context, worker)
     request = (
         WriteOff(reason="cancelled", actor="x")
@@ -624,5 +624,5 @@ async def test_an_active_cob_is_revised_and_keeps_its_location(bank: RunningBole
     assert isinstance(await adapter.pix.revise_cob(cob.txid, end), Rejected)
 
 
-async def test_the_books_are_clean_after_all_of_it(system: System) -> None:
+async def test_the_books_are_clean_after_the_tests_of_this_file(system: System) -> None:
     assert_books_are_clean(system)

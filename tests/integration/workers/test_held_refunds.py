@@ -137,7 +137,7 @@ async def test_a_refund_counts_an_uncommitted_refund_towards_the_daily_bound(env
 async def test_a_released_refund_is_looked_for_among_transfers_and_not_among_devolucoes(
     env: Environment,
 ) -> None:
-    """When our refunds are compared with what the bank lists."""
+    """This is the comparison of our refunds with what the bank lists."""
     charge_id, refund_id = await begin_held_refund(env)
     await released(env, refund_id)
     await env.run_worker(charge_id)

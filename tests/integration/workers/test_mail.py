@@ -72,7 +72,7 @@ class Post:
                 return
         raise AssertionError("each of 20 rounds wrote or sent a mail")
 
-    async def at(self, when: datetime) -> None:
+    async def work_at(self, when: datetime) -> None:
         self.now = when.astimezone(UTC)
         await self.work()
 
@@ -112,7 +112,7 @@ class Post:
             await conn.execute("DELETE FROM bank_order WHERE charge_id = $1", charge_id)
         return doc
 
-    async def paid(self, doc: ChargeDoc) -> None:
+    async def pay(self, doc: ChargeDoc) -> None:
         async with transaction(self.context.pool) as conn:
             await confirm_payments(
                 conn,
@@ -156,7 +156,7 @@ async def opened(pool: Pool, servers: Any, **env: str) -> AsyncIterator[Post]:
 async def test_a_pix_charge_with_send_email_is_mailed_once_with_its_code_and_its_links(post: Post) -> None:
     doc = await post.pix("ana@example.com")
     await post.work()
-    await post.at(START + timedelta(hours=1))
+    await post.work_at(START + timedelta(hours=1))
     (taken,) = post.server.of("ana@example.com")
     message = taken.message
     assert taken.sender == "cobrancas@quita.example.com"
@@ -193,7 +193,7 @@ async def test_a_charge_in_test_mode_or_without_send_email_or_without_an_address
 ) -> None:
     await post.pix(to, test=test, send_email=send_email)
     for day in range(12):
-        await post.at(START + timedelta(days=day))
+        await post.work_at(START + timedelta(days=day))
     assert post.server.mails == []
     assert await post.context.pool.fetchval("SELECT count(*) FROM mail_request") == 0
 
@@ -202,7 +202,7 @@ async def test_reminders_are_sent_at_nine_three_days_before_the_due_date_and_on_
     await post.pix("caio@example.com")  # expires on 11 March at 10:00
     seen: dict[int, datetime] = {}
     for hour in range(24 * 12):
-        await post.at(START + timedelta(hours=hour))
+        await post.work_at(START + timedelta(hours=hour))
         for count in range(len(seen), len(post.server.mails)):
             seen[count] = post.now.astimezone(SAO_PAULO)
     assert [(at.day, at.hour) for at in seen.values()] == [(1, 10), (8, 9), (11, 9)]
@@ -216,11 +216,11 @@ async def test_reminders_are_sent_at_nine_three_days_before_the_due_date_and_on_
 async def test_a_payment_is_answered_with_a_receipt_and_ends_the_reminders(post: Post) -> None:
     doc = await post.pix("davi@example.com")
     await post.work()
-    await post.at(START + timedelta(days=1))
-    await post.paid(doc)
+    await post.work_at(START + timedelta(days=1))
+    await post.pay(doc)
     await post.work()
     for day in range(2, 12):
-        await post.at(START + timedelta(days=day))
+        await post.work_at(START + timedelta(days=day))
     assert post.subjects("davi@example.com") == [
         "Cobrança de Açaí & Cia: R$ 150,00, vence em 11/03/2027",
         "Pagamento recebido: R$ 150,00 para Açaí & Cia",
@@ -232,7 +232,7 @@ async def test_a_payment_is_answered_with_a_receipt_and_ends_the_reminders(post:
 
 async def test_a_charge_paid_before_its_first_mail_gets_the_receipt_only(post: Post) -> None:
     doc = await post.pix("eva@example.com")
-    await post.paid(doc)
+    await post.pay(doc)
     await post.work()
     assert post.subjects("eva@example.com") == ["Pagamento recebido: R$ 150,00 para Açaí & Cia"]
 
@@ -242,7 +242,7 @@ async def test_every_payment_of_a_busy_account_gets_one_receipt(post: Post) -> N
     await post.work()
     assert len(post.server.mails) == 10
     for doc in docs:
-        await post.paid(doc)
+        await post.pay(doc)
     await post.work()
     assert [len(post.subjects(f"p{n}@example.com")) for n in range(10)] == [2] * 10
 
@@ -263,11 +263,11 @@ async def test_a_payer_that_cannot_be_decrypted_does_not_hold_up_the_mails_of_ot
         ("mail_payer_not_readable", doc.charge_id)
     ]
     await post.context.pool.execute(give, charge_id, sealed)
-    await post.at(START + timedelta(days=1))
+    await post.work_at(START + timedelta(days=1))
     assert post.subjects("ilda@example.com") == ["Cobrança de Açaí & Cia: R$ 150,00, vence em 11/03/2027"]
     await post.context.pool.execute(give, charge_id, bytes((255,)) + sealed[1:])
     for day in range(2, 60):
-        await post.at(START + timedelta(days=day))
+        await post.work_at(START + timedelta(days=day))
     assert await post.context.pool.fetchval("SELECT count(*) FROM mail_request WHERE charge_id = $1", charge_id) == 0
 
 
@@ -279,7 +279,7 @@ async def test_a_cancelled_charge_gets_no_reminders(post: Post) -> None:
     async with transaction(post.context.pool) as conn:
         await change_charges(conn, [change], now=post.now)
     for day in range(1, 12):
-        await post.at(START + timedelta(days=day))
+        await post.work_at(START + timedelta(days=day))
     assert len(post.server.mails) == 1
 
 
@@ -334,7 +334,7 @@ async def test_the_reminders_of_a_redated_boleto_follow_its_new_due_date(post: P
             agreement=AGREEMENT, now=post.now, actor="test", request_id="req",
         )  # fmt: skip
     for day in range(1, 20):
-        await post.at(datetime(2027, 3, 1 + day, 9, 30, tzinfo=SAO_PAULO))
+        await post.work_at(datetime(2027, 3, 1 + day, 9, 30, tzinfo=SAO_PAULO))
     assert [subject.partition(":")[0] for subject in post.subjects("hugo@example.com")] == [
         "Cobrança de Açaí & Cia", "Lembrete", "Vence hoje",
     ]  # fmt: skip
@@ -368,7 +368,7 @@ async def test_a_mail_to_a_payer_embeds_the_logo_and_loads_nothing_from_the_netw
     assert 'src="http' not in html
     assert not list(taken.message.iter_attachments()), "the logo is embedded in the page, not attached"
     await post.context.pool.execute("UPDATE account SET kyc = 'blocked' WHERE account_id = $1", account_id)
-    await post.paid(doc)
+    await post.pay(doc)
     await post.work()
     receipt = post.server.of("lia@example.com")[-1]
     assert "Pagamento recebido" in receipt.part("plain")
@@ -383,7 +383,7 @@ async def test_payers_of_a_blocked_merchant_get_receipts_and_nothing_else(
     await post.work()
     await pool.execute("UPDATE account SET kyc = 'blocked' WHERE account_id = $1", account_id)
     for day in range(1, 11):
-        await post.at(START + timedelta(days=day))
+        await post.work_at(START + timedelta(days=day))
     assert len(post.server.mails) == 2, "the first mails, from before the block"
     async with transaction(pool) as conn:
         asked = await ask_for_mail(
@@ -391,7 +391,7 @@ async def test_payers_of_a_blocked_merchant_get_receipts_and_nothing_else(
             note=None, attach_pdf=False, now=post.now, seal=SEAL,
         )  # fmt: skip
     assert asked == ("jana@example.com", "stopped")
-    await post.paid(doc)
+    await post.pay(doc)
     await post.work()
     assert post.subjects("jana@example.com")[1:] == ["Pagamento recebido: R$ 150,00 para Açaí & Cia"]
     assert len(post.subjects("kai@example.com")) == 1
@@ -409,7 +409,7 @@ async def test_a_mail_the_server_does_not_accept_is_retried_for_less_than_four_d
         if due_at is None:
             break
         assert due_at > post.now
-        await post.at(due_at)
+        await post.work_at(due_at)
         tries += 1
     assert tries == len(BACKOFF_S) + 1
     assert post.now - START < timedelta(days=4)
@@ -430,7 +430,7 @@ async def test_a_mail_that_waits_behind_slow_ones_uses_up_no_attempt(
     post.server.answers["RCPT"] = ["450 later"]
     await post.worker.drain()
     assert await post.states() == [("waiting", 1, "450")]
-    await post.at(START + timedelta(seconds=2 * BACKOFF_S[0]))
+    await post.work_at(START + timedelta(seconds=2 * BACKOFF_S[0]))
     assert len(post.server.of("joao@example.com")) == 1
 
 
@@ -477,7 +477,7 @@ async def test_a_failing_mail_server_delays_a_mail_and_does_not_lose_it(
     ((state, _, trouble),) = await post.states()
     assert state == "waiting"
     assert trouble
-    await post.at(START + timedelta(minutes=2))
+    await post.work_at(START + timedelta(minutes=2))
     assert len(post.server.of("leo@example.com")) == 1
     assert await post.states() == [("sent", 2, None)]
 
@@ -510,12 +510,12 @@ async def test_ended_mails_are_deleted_in_portions_after_mail_kept_days_and_unse
 async def test_a_deleted_mail_is_not_written_again(post: Post) -> None:
     doc = await post.pix("ana@example.com", lifetime=timedelta(days=500))
     await post.work()
-    await post.at(START + timedelta(days=401))
+    await post.work_at(START + timedelta(days=401))
     assert await forget_mails(post.context) == 1
     assert await post.states() == []
-    await post.at(START + timedelta(days=402))
+    await post.work_at(START + timedelta(days=402))
     assert len(post.subjects("ana@example.com")) == 1
-    await post.paid(doc)
+    await post.pay(doc)
     await post.work()
     assert len(post.subjects("ana@example.com")) == 2, "the receipt is still sent"
 
@@ -524,7 +524,7 @@ async def test_a_mail_of_unknown_outcome_is_sent_again_with_the_same_message_id(
     post.server.answers["DATA"] = ["DROP AFTER"]
     await post.pix("mara@example.com")
     await post.work()
-    await post.at(START + timedelta(minutes=2))
+    await post.work_at(START + timedelta(minutes=2))
     first, second = post.server.of("mara@example.com")
     assert first.message["Message-ID"] == second.message["Message-ID"]
 
@@ -544,7 +544,7 @@ async def test_a_mail_server_that_hangs_keeps_no_transaction_open_and_loses_no_m
     assert open_ones == 0
     assert not sending.done()
     await sending
-    await post.at(START + timedelta(minutes=2))
+    await post.work_at(START + timedelta(minutes=2))
     assert await post.states() == [("sent", 2, None)]
 
 
@@ -588,7 +588,7 @@ async def test_a_webhook_notice_is_mailed_to_the_merchant_once(post: Post) -> No
     async with transaction(post.context.pool) as conn:
         await give_notice(conn, [notice], now=post.now)
     await post.work()
-    await post.at(START + timedelta(days=1))
+    await post.work_at(START + timedelta(days=1))
     (taken,) = post.server.of(post.merchant.dashboard.email)
     assert post.subjects(post.merchant.dashboard.email) == ["[TESTE/SANDBOX] Seu webhook foi pausado"]
     text = taken.part("plain")

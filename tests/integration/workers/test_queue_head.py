@@ -25,7 +25,7 @@ class Order(NamedTuple):
     due_at: datetime
 
 
-class Asked:
+class RecordingQueue:
     """A QueueHead that records the due time from which each claim searched."""
 
     def __init__(self) -> None:
@@ -44,7 +44,7 @@ class Asked:
 
 
 async def test_claims_search_from_just_before_the_last_order_and_now_and_then_from_the_oldest() -> None:
-    asked = Asked()
+    asked = RecordingQueue()
     await asked.claim(NOW - timedelta(minutes=2), NOW - timedelta(minutes=1))
     await asked.claim()
     # Registrations beyond their account's share are claimed before they are due; they do not move the start.
@@ -61,7 +61,7 @@ async def test_claims_search_from_just_before_the_last_order_and_now_and_then_fr
 
 
 async def test_searches_of_the_whole_queue_take_a_twentieth_of_the_time() -> None:
-    asked = Asked()
+    asked = RecordingQueue()
     asked.took_s = 1.0
     for _ in range(23):
         await asked.claim(NOW)

@@ -125,7 +125,7 @@ async def run_nightly_passes(context: Context) -> None:
     raise AssertionError("the reconciler does not come to an end")
 
 
-async def suspended(context: Context, source: str) -> Any:
+async def suspense_of(context: Context, source: str) -> Any:
     return await context.pool.fetchrow("SELECT * FROM suspense WHERE source = $1", source)
 
 
@@ -190,7 +190,7 @@ async def test_an_unreadable_pix_is_set_aside_and_does_not_stop_the_reconciler(
     await context.pool.execute("UPDATE simulated_pix SET garbled = false WHERE end_to_end_id = $1", odd)
     await run_nightly_passes(context)
     assert await context.pool.fetchval("SELECT count(*) FROM bank_unreadable") == 0
-    assert (await suspended(context, odd))["kind"] == "pix_without_txid"
+    assert (await suspense_of(context, odd))["kind"] == "pix_without_txid"
     await assert_books_are_clean(url)
 
 
@@ -253,7 +253,7 @@ async def test_a_pix_with_values_that_cannot_be_stored_does_not_stop_the_reconci
     monkeypatch.setattr("banks.simulated.wire.shown_pix", shown_oddly)
     await reconcile_until_idle(context)
     assert await status_of(context.pool, charge_id) == "paid"
-    row = await suspended(context, source)
+    row = await suspense_of(context, source)
     assert (None if row is None else row["kind"]) == kept
     set_aside = await context.pool.fetchval("SELECT count(*) FROM bank_unreadable")
     assert set_aside == (kept is None or "D\0" in str(odd.get("devolucoes", [{}])[0].get("id")))
@@ -271,9 +271,9 @@ async def test_a_pix_that_fits_no_charge_is_in_suspense_once(context: Context, b
     for _ in range(2):
         await reconcile_until_idle(context)
         await context.pool.execute("UPDATE bank_reconciled SET until = until - interval '1 hour', goal = until")
-    kinds = {source: (await suspended(context, source))["kind"] for source in (by_hand, unknown, foreign)}
+    kinds = {source: (await suspense_of(context, source))["kind"] for source in (by_hand, unknown, foreign)}
     assert list(kinds.values()) == ["pix_without_txid", "pix_unknown_txid", "pix_unknown_txid"]
-    row = await suspended(context, by_hand)
+    row = await suspense_of(context, by_hand)
     assert (row["amount_cents"], row["state"], row["reference"]) == (1200, "open", None)
     assert msgspec.json.decode(context.seal.open(row["payer_sealed"], SUSPENDED_PAYER, by_hand))["document"]
     assert b"PAGADOR" not in row["payer_sealed"]
@@ -286,7 +286,7 @@ async def test_suspended_money_is_assigned_once_and_becomes_a_regular_payment(
 ) -> None:
     (source,) = await pay(bank, stray=True, amount="12.34")
     await reconcile_until_idle(context)
-    suspense_id = (await suspended(context, source))["suspense_id"]
+    suspense_id = (await suspense_of(context, source))["suspense_id"]
     charge_id = await registered_charge(context, account)
 
     async def assign(to: UUID) -> Any:
@@ -324,18 +324,18 @@ async def test_suspended_money_that_was_returned_cannot_be_assigned(
     sources = [*await pay(bank, stray=True, amount="5.00"), *await pay(bank, stray=True, amount="6.00")]
     (in_part,) = await pay(bank, stray=True, amount="7.00")
     await reconcile_until_idle(context)
-    ids = [(await suspended(context, source))["suspense_id"] for source in sources]
+    ids = [(await suspense_of(context, source))["suspense_id"] for source in sources]
     async with transaction(context.pool) as conn:
         await return_suspense(conn, ids[0], reference="D1", by="a@b.c", note="por engano", now=utc_now())
     # The bank itself reports the return of the second one.
     assert (await bank.control("take-back", end_to_end_id=sources[1]))[0] == 200
     assert (await bank.control("take-back", end_to_end_id=in_part, amount="2.00"))[0] == 200
     await run_nightly_passes(context)
-    rest = await suspended(context, in_part)
+    rest = await suspense_of(context, in_part)
     assert rest["state"] == "open", "part of the money is still here"
     async with transaction(context.pool) as conn:
         await return_suspense(conn, rest["suspense_id"], reference="D2", by="a@b.c", note=None, now=utc_now())
-    rows = [await suspended(context, source) for source in sources]
+    rows = [await suspense_of(context, source) for source in sources]
     assert [(row["state"], row["settled_by"]) for row in rows] == [("returned", "a@b.c"), ("returned", "bank")]
     charge_id = await registered_charge(context, account)
     for suspense_id in ids:
@@ -481,7 +481,7 @@ async def test_a_return_booked_while_staff_assign_the_money_does_not_deadlock_wi
     charge_id = await registered_charge(context, account)
     paid = [*await pay(bank, charge_id=str(charge_id)), *await pay(bank, stray=True, amount="5.00")]
     await reconcile_until_idle(context)
-    suspense_id = (await suspended(context, paid[1]))["suspense_id"]
+    suspense_id = (await suspense_of(context, paid[1]))["suspense_id"]
     for source in paid:
         assert (await bank.control("take-back", end_to_end_id=source))[0] == 200
     held, going_on = asyncio.Event(), asyncio.Event()

@@ -187,7 +187,7 @@ class Environment:
         rows = await self.pool.fetch("SELECT type FROM read_event WHERE charge_id = $1 ORDER BY sequence", charge_id)
         return [row["type"] for row in rows]
 
-    async def has_been_asked(self) -> bool:
+    async def bank_was_called(self) -> bool:
         return any(each.startswith("PUT") and "/devolucao/" in each for each in self.bank.requests)
 
     async def settle_at_bank(self) -> None:
@@ -216,10 +216,10 @@ async def env(pool: Pool, servers: Any, bank: RunningBank) -> AsyncIterator[Envi
         for test in (True, False):
             await made.set_bank_rules(test=test)
         yield made
-        await production_rules(made)
+        await reset_bank_rules(made)
 
 
-async def production_rules(env: Environment) -> None:
+async def reset_bank_rules(env: Environment) -> None:
     await env.set_bank_rules(test=False)
     await env.set_bank_rules(test=True)
 
@@ -489,7 +489,7 @@ async def test_a_refund_of_a_worker_stopped_during_its_bank_call_is_completed_by
     refund_id = await env.refund(charge_id)
     env.bank.wire.fault = "slow"  # the bank carries it out even if nobody waits for the answer
     working = asyncio.create_task(RefundOrderWorker(env.context, Mode.PRODUCTION).drain())
-    await until_answer(env.has_been_asked)
+    await until_answer(env.bank_was_called)
     working.cancel()
     await asyncio.gather(working, return_exceptions=True)
     env.bank.wire.fault = "up"

@@ -367,7 +367,7 @@ async def test_two_workers_deliver_each_event_once_when_nothing_fails(pool: Pool
     assert sorted(each.event_id for each in receiver.requests) == sorted(told)
 
 
-async def test_a_lone_event_goes_out_at_once_when_its_lane_is_woken(pool: Pool, redis_url: str) -> None:
+async def test_a_single_event_is_sent_at_once_when_its_lane_of_jobs_is_woken(pool: Pool, redis_url: str) -> None:
     """The goal is 30 ms from commit to receiver (`python -m bench deliveries`); without the wake-up, ten seconds."""
     async with receiving() as receiver:
         merchant = await merchant_at(pool, receiver.url)

@@ -665,7 +665,7 @@ async def test_nothing_is_sent_to_a_removed_endpoint(pool: Pool, redis_url: str)
                 await asked
 
 
-async def test_every_failure_of_a_batch_is_counted(pool: Pool, redis_url: str) -> None:
+async def test_every_failed_delivery_of_a_batch_counts_as_a_consecutive_failure(pool: Pool, redis_url: str) -> None:
     async with receiving(lambda _: 404) as receiver:
         merchant = await merchant_at(pool, receiver.url)
         async with working(pool, redis_url, delays_s=(600.0,), every_s=0.05):

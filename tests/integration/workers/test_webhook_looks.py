@@ -69,7 +69,7 @@ async def test_a_lane_hidden_between_older_and_newer_backlogs_is_served_in_rotat
         await until(pool, hidden, "delivered")
 
 
-async def test_hanging_receivers_leave_room_for_others_in_production_and_in_a_busy_worker(
+async def test_hanging_receivers_of_the_sandbox_or_in_a_busy_worker_leave_room_for_others(
     pool: Pool, redis_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for name, limit in {"IN_FLIGHT_MAX": 8, "IN_FLIGHT_TEST_MAX": 2, "_BUSY_MIN": 4}.items():
