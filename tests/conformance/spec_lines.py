@@ -22,8 +22,8 @@ SPEC: Final[tuple[Section, ...]] = (
              "cancel test_a_charge_is_cancelled_by_either_identifier_and_says_why",
              "boleto_changes test_a_new_due_date_is_the_banks_and_changes_line_and_barcode"),
         line("does-5", "public_id opens a page without login: QR Code, copy-and-paste code, amount.",
-             "payer_page test_a_payer_sees_whom_how_much_until_when_and_a_code_that_scans",
-             "payer_page_boletos test_a_hybrid_boleto_offers_pix_first_and_the_line_as_well"),
+             "payer_page test_a_payer_sees_payee_amount_expiry_and_a_qr_code_that_scans",
+             "payer_page_boletos test_a_hybrid_boleto_offers_pix_first_then_the_line_and_the_pdf"),
         line("does-6", "Balance and ledger can be read per account.",
              "projections test_a_line_of_the_ledger_is_as_the_contract_writes_it"),
         line("does-7", "Mode comes from the credential; sandbox money moves no production money.",
@@ -131,7 +131,7 @@ SPEC: Final[tuple[Section, ...]] = (
              "signature test_the_headers_are_those_of_the_contract",
              "production_mode test_a_charge_is_registered_paid_and_told"),
         line("auth-7-receiver", "A receiver rejects a wrong signature or a clock 5 minutes off.",
-             "receiver_kit test_a_snippet_tells_genuine_from_false"),
+             "receiver_kit test_a_snippet_accepts_genuine_deliveries_and_rejects_forged_ones"),
     )),
     Section("Spec: events", (
         line("event-received", "payment.received when a payment is confirmed, real or simulated.",
@@ -142,7 +142,7 @@ SPEC: Final[tuple[Section, ...]] = (
              "projections test_cancelling_by_reference_answers_like_cancelling_by_id"),
         line("delivery-1", "At least once: the same event may come again under the same event_id.",
              "webhook_delivery test_refused_twice_then_taken_is_three_attempts_of_the_same_bytes_each_freshly_signed",
-             "receiver_kit test_a_paid_charge_credits_its_invoice_however_often_it_is_delivered"),
+             "receiver_kit test_a_paid_charge_credits_its_invoice_once_however_often_it_is_delivered"),
         line("delivery-2", "Any 2xx is taken as received; anything else is sent again.",
              "webhook_delivery test_any_2xx_is_success_whatever_its_body",
              "webhook_delivery test_anything_else_is_sent_again"),
@@ -155,7 +155,7 @@ SPEC: Final[tuple[Section, ...]] = (
              "webhook_lanes test_a_failing_notice_comes_with_the_fifth_failure_and_once",
              "mail test_a_merchants_people_are_told_of_its_webhooks_once"),
         line("delivery-6", "A billing module re-reads the charge before it credits an invoice.",
-             "receiver_kit test_what_the_api_does_not_confirm_is_not_credited"),
+             "receiver_kit test_a_signed_delivery_that_the_api_does_not_confirm_is_not_credited"),
     )),
     Section("Spec: webhook registration and hosted page", (
         line("registration",
@@ -227,7 +227,8 @@ SPEC: Final[tuple[Section, ...]] = (
         line("due-date", "A due date is in the future at creation, and not past when re-dated.",
              "boleto_issue test_today_is_too_early_tomorrow_and_the_last_day_a_barcode_carries_are_not",
              "boleto_changes test_today_is_late_enough_for_a_new_due_date_yesterday_is_not"),
-        line("tolerance", "Receivers tolerate 5 minutes.", "receiver_kit test_a_snippet_tells_genuine_from_false"),
+        line("tolerance", "Receivers tolerate 5 minutes.",
+             "receiver_kit test_a_snippet_accepts_genuine_deliveries_and_rejects_forged_ones"),
     )),
 )
 # fmt: on
