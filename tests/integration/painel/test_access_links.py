@@ -1,5 +1,4 @@
-"""Choosing a password by a mailed link: to recover access, to accept an invitation, or for the first access; each link
-works for its addressee only."""
+"""Choosing a password by a mailed link, to recover access or to accept an invitation; only its addressee can use it."""
 
 import asyncio
 import re
@@ -268,7 +267,7 @@ async def test_inviting_an_e_mail_does_not_reveal_that_it_belongs_to_another_acc
         assert "Outra Loja" in (await reader.opened(await env.link(taken))).text
 
 
-async def test_an_expired_invitation_link_is_sent_again_by_the_owner_or_on_request_of_the_invited_person(
+async def test_an_expired_invitation_link_is_renewed_by_the_owner_or_by_the_invited_person(
     env: Environment,
 ) -> None:
     email = f"ana.{secrets.token_hex(4)}@example.com"

@@ -1,5 +1,5 @@
-"""Fine, interest and discounts of boletos set in the dashboard: by a form or a sheet, shown on the charge's page,
-registered at the simulated bank."""
+"""Fine, interest and discounts set by a form or a sheet of the dashboard, registered at the bank and shown on the
+page."""
 
 import re
 from collections.abc import AsyncIterator

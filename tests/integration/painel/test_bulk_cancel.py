@@ -1,5 +1,4 @@
-"""Several charges cancelled at once: the user confirms count and sum, and the page reports the result of each
-charge."""
+"""Several charges cancelled at once: the user confirms count and sum, and the page reports each charge's result."""
 
 import asyncio
 from collections.abc import AsyncIterator

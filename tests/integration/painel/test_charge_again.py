@@ -1,5 +1,4 @@
-"""Charging a payer again: the next form is prefilled from a charge, or from earlier charges of the payer found by name
-or document."""
+"""Charging a payer again: the form is prefilled from a charge, or from a payer found by name or document."""
 
 import re
 from collections.abc import AsyncIterator
@@ -212,7 +211,7 @@ def test_a_form_is_not_prefilled_with_payer_data_for_roles_that_see_it_masked() 
     assert payer_fields(payer, WHOLE)["payer_document"] == MASK
 
 
-def choices(seen: Seen) -> list[tuple[str, str]]:
+def offered_payers(seen: Seen) -> list[tuple[str, str]]:
     """The payers offered: the charge each is taken from, and the text shown."""
     return [
         (charge_id, " ".join(unescape(re.sub(r"<[^>]+>", " ", shown)).split()))
@@ -236,20 +235,20 @@ async def test_choosing_a_payer_by_name_keeps_the_other_typed_fields(shop: Any) 
         "forma": "boleto", "kind": "boleto", "amount": "77,10", "external_id": "ped-9", "payer_name": "Outra",
     }  # fmt: skip
     seen = await owner.post(NEW, on=f"{NEW}?forma=boleto", **typed, payer_query="joao avila", buscar="pagador")
-    assert choices(seen) == [(newest.charge_id, f"João D'Ávila {MASK}")], seen.text[-900:]
+    assert offered_payers(seen) == [(newest.charge_id, f"João D'Ávila {MASK}")], seen.text[-900:]
     assert DOCUMENT not in seen.html
     both = await owner.post(NEW, on=f"{NEW}?forma=boleto", **typed, payer_query="JO", buscar="pagador")
-    assert choices(both) == [
+    assert offered_payers(both) == [
         (other.charge_id, "Joana Prado ***.444.777-** · Recife"), (newest.charge_id, f"João D'Ávila {MASK}"),
     ]  # fmt: skip
     by_document = await owner.post(
         NEW, on=f"{NEW}?forma=boleto", **typed, payer_query="529.982.247-25", buscar="pagador"
     )
-    assert choices(by_document) == choices(seen)
+    assert offered_payers(by_document) == offered_payers(seen)
     recent = await owner.post(NEW, on=f"{NEW}?forma=boleto", **{**typed, "payer_name": ""}, buscar="pagador")
-    assert choices(recent) == choices(both)
+    assert offered_payers(recent) == offered_payers(both)
     nobody = await owner.post(NEW, on=f"{NEW}?forma=boleto", **typed, payer_query="zé", buscar="pagador")
-    assert (choices(nobody), "Nenhum pagador com este nome" in nobody.text) == ([], True)
+    assert (offered_payers(nobody), "Nenhum pagador com este nome" in nobody.text) == ([], True)
 
     form = await owner.post(NEW, form=seen, **typed, payer_query="joao avila", pagador=newest.charge_id)
     wanted = {
@@ -271,10 +270,10 @@ async def test_enter_in_the_payer_search_searches_and_creates_no_charge(shop: An
     doc = await books.charge(payer=PAYER)
     sent = {**PIX, "amount": "10", "payer_query": "maria"}
     seen = await owner.post(NEW, on=NEW, **sent, payer_searched="")
-    assert [charge_id for charge_id, _ in choices(seen)] == [doc.charge_id]
+    assert [charge_id for charge_id, _ in offered_payers(seen)] == [doc.charge_id]
     assert 'name="payer_searched" value="maria"' in seen.html
     again = await owner.post(NEW, form=seen, **{**sent, "payer_query": "mario"}, payer_searched="maria")
-    assert (again.status, choices(again)) == (200, [])
+    assert (again.status, offered_payers(again)) == (200, [])
     assert await books.pool.fetchval("SELECT count(*) FROM charge WHERE account_id = $1", books.account_id) == 1
     # A search text that did not change does not search again; the form is sent and creates a charge without payer.
     done = await owner.post(NEW, form=seen, **sent, payer_searched="maria")
@@ -296,7 +295,7 @@ async def test_payers_of_other_accounts_or_of_the_other_mode_are_not_offered(sho
         asked: dict[str, Any] = {"payer_query": "silva", "buscar": "pagador"}
         assert (await developer.post(NEW, on=new, **PIX, **asked)).status == 403
         seen = await developer.post(new, on=new, **PIX, **asked)
-        assert [charge_id for charge_id, _ in choices(seen)] == [tried.charge_id]
+        assert [charge_id for charge_id, _ in offered_payers(seen)] == [tried.charge_id]
 
 
 async def test_the_payer_search_is_closed_to_roles_that_see_payers_masked(
@@ -309,7 +308,7 @@ async def test_the_payer_search_is_closed_to_roles_that_see_payers_masked(
     assert "payer_query" not in form.html
     for asked in ({"payer_query": "maria", "buscar": "pagador"}, {"pagador": doc.charge_id}):
         seen = await owner.post(NEW, form=form, **PIX, **asked)
-        assert (seen.status, choices(seen), field_values(seen)["payer_name"]) == (200, [], "")
+        assert (seen.status, offered_payers(seen), field_values(seen)["payer_name"]) == (200, [], "")
         assert "Maria" not in seen.html
 
 
@@ -322,7 +321,7 @@ async def test_a_payer_can_be_chosen_for_a_schedule(shop: Any) -> None:
         "forma": "boleto", "amount": "50", "frequency": "monthly", "first_due_date": first, "issue_days_before": "10",
     }  # fmt: skip
     seen = await owner.post(new, on=f"{new}?forma=boleto", **typed, payer_query="da silva", buscar="pagador")
-    assert [charge_id for charge_id, _ in choices(seen)] == [doc.charge_id]
+    assert [charge_id for charge_id, _ in offered_payers(seen)] == [doc.charge_id]
     form = await owner.post(
         new, form=seen, **typed, payer_query="da silva", payer_searched="da silva", pagador=doc.charge_id
     )

@@ -1,5 +1,4 @@
-"""Charges from a spreadsheet: previewed before any is created, and each row creates one charge however often the sheet
-is sent."""
+"""Charges from a spreadsheet: previewed first, and each row creates one charge however often the sheet is sent."""
 
 import asyncio
 import io
@@ -92,7 +91,7 @@ async def test_workbooks_that_take_long_are_read_one_at_a_time(shop: Any) -> Non
         page: Seen = await owner.ask("POST", IMPORT, data=data)
         return page
 
-    def reading() -> int:
+    def threads_reading() -> int:
         stacks = [traceback.extract_stack(frame) for frame in sys._current_frames().values()]
         return sum(any(line.name == read_sheet.__name__ for line in stack) for stack in stacks)
 
@@ -100,7 +99,7 @@ async def test_workbooks_that_take_long_are_read_one_at_a_time(shop: Any) -> Non
     at_once = []
     while not sending.done():
         await asyncio.sleep(0.01)
-        at_once.append(reading())
+        at_once.append(threads_reading())
     assert {page.status for page in await sending} <= {400, 429}
     assert max(at_once) == 1
 

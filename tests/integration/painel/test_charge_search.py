@@ -186,20 +186,20 @@ async def test_a_search_through_sealed_payers_lets_other_tasks_run_between_batch
     turns, opened_in = 0, list[int]()
     open_sealed = Seal.open
 
-    def watched(seal: Seal, sealed: bytes, what: str, row: object) -> bytes:
+    def recording_open(seal: Seal, sealed: bytes, what: str, row: object) -> bytes:
         opened_in.append(turns)
         return open_sealed(seal, sealed, what, row)
 
-    monkeypatch.setattr(Seal, "open", watched)
+    monkeypatch.setattr(Seal, "open", recording_open)
 
-    async def others() -> None:
+    async def run_other_task() -> None:
         nonlocal turns
         while True:
             turns += 1
             await asyncio.sleep(0)
 
     owner = Owner(merchant.account_id, Mode.PRODUCTION)
-    running = asyncio.create_task(others())
+    running = asyncio.create_task(run_other_task())
     async with books.pool.acquire() as conn:
         for search in (known_payer.search_payers_by_name, newest_search.newest_of_payer):
             assert len(await search(conn, owner, "maria", seal=books.seal)) == 9

@@ -151,7 +151,7 @@ async def browser(pool: Pool, tmp_path_factory: pytest.TempPathFactory) -> Async
             yield Browser(address, owner, command, evaluate, pages)
 
 
-async def test_every_page_fits_the_screen_with_enough_contrast_labels_target_sizes_and_ordered_headings(
+async def test_every_page_fits_the_screen_with_contrast_labels_target_sizes_and_heading_order(
     browser: Browser,
 ) -> None:
     wider = "document.documentElement.scrollWidth - document.documentElement.clientWidth"

@@ -1,5 +1,4 @@
-"""Lists as CSV and XLSX files: every row that the list shows, however many, in the dialect of Brazilian
-spreadsheets."""
+"""Lists as CSV and XLSX files: every row that the list has, in the dialect of Brazilian spreadsheets."""
 
 import asyncio
 import csv

@@ -32,7 +32,7 @@ class Environment(NamedTuple):
     merchant: MerchantCreated
     owner: Person
 
-    async def ask(self, amount: str, *, form: Seen | None = None, sure: str = "yes", **more: str) -> Seen:
+    async def request(self, amount: str, *, form: Seen | None = None, sure: str = "yes", **more: str) -> Seen:
         return await self.owner.post(PATH, form=form, on=PATH, amount=amount, sure=sure, **more)
 
     async def withdrawal_ids(self) -> list[UUID]:
@@ -75,7 +75,7 @@ async def test_a_withdrawal_is_requested_debited_listed_and_audited(env: Environ
     key = str(env.merchant.account_id)
     assert f"{key[:4]}***{key[-4:]}" in page.text
     assert key not in page.html
-    seen = await env.ask("1.000,50", form=page, description="Aluguel")
+    seen = await env.request("1.000,50", form=page, description="Aluguel")
     assert (seen.status, seen.where) == (303, f"{PATH}?feito=saque")
     page = await env.owner.opened(seen.where)
     assert "Saque pedido." in page.text
@@ -94,13 +94,13 @@ async def test_a_withdrawal_is_requested_debited_listed_and_audited(env: Environ
 async def test_a_withdrawal_names_the_owner_of_the_key_and_requires_the_confirmation_box(env: Environment) -> None:
     page = await env.owner.opened(PATH)
     assert f"de {env.merchant.name}" in page.text
-    unsure = await env.ask("10,00", form=page, sure="")
+    unsure = await env.request("10,00", form=page, sure="")
     assert (unsure.status, "Confirme que quer sacar." in unsure.text) == (400, True)
     assert await env.withdrawal_ids() == []
 
 
 async def test_the_whole_balance_can_be_withdrawn_without_an_amount(env: Environment) -> None:
-    assert (await env.ask("", all="yes")).status == 303
+    assert (await env.request("", all="yes")).status == 303
     assert await env.balance() == 0
     action, facts = await env.newest_audit_entry()
     key = str(env.merchant.account_id)
@@ -108,7 +108,7 @@ async def test_the_whole_balance_can_be_withdrawn_without_an_amount(env: Environ
 
 
 async def test_an_amount_together_with_the_box_for_the_whole_balance_is_refused(env: Environment) -> None:
-    seen = await env.ask("10,00", all="yes")
+    seen = await env.request("10,00", all="yes")
     assert (seen.status, await env.balance()) == (400, 1_234_56), seen.where
     assert "Deixe em branco para sacar tudo, ou desmarque a caixa abaixo." in seen.text
     assert 'value="10,00"' in seen.html
@@ -117,8 +117,8 @@ async def test_an_amount_together_with_the_box_for_the_whole_balance_is_refused(
 
 async def test_a_form_sent_twice_withdraws_once(env: Environment) -> None:
     page = await env.owner.opened(PATH)
-    assert (await env.ask("10,00", form=page)).status == 303
-    assert (await env.ask("10,00", form=page)).status == 409
+    assert (await env.request("10,00", form=page)).status == 303
+    assert (await env.request("10,00", form=page)).status == 409
     assert await env.balance() == 1_224_56
 
 
@@ -129,15 +129,15 @@ async def test_an_invalid_amount_is_refused_and_creates_no_withdrawal(env: Envir
         ("0,99", "O menor saque é de R$ 1,00", 422),
         ("1.234,57", "O saldo da conta não cobre este valor", 422),
     ):
-        seen = await env.ask(amount)
+        seen = await env.request(amount)
         assert (seen.status, said in seen.text) == (status, True), (amount, seen.text)
     assert await env.withdrawal_ids() == []
     assert await env.balance() == 1_234_56
 
 
 async def test_a_pending_withdrawal_can_be_cancelled_and_one_at_the_bank_cannot(env: Environment) -> None:
-    await env.ask("10,00")
-    await env.ask("20,00")
+    await env.request("10,00")
+    await env.request("20,00")
     first, second = await env.withdrawal_ids()
     page = await env.owner.opened(PATH)
     assert page.html.count("/cancelar") == 2
@@ -155,7 +155,7 @@ async def test_a_pending_withdrawal_can_be_cancelled_and_one_at_the_bank_cannot(
 async def test_a_withdrawal_of_another_account_can_be_neither_cancelled_nor_seen(
     env: Environment, address: str
 ) -> None:
-    await env.ask("10,00")
+    await env.request("10,00")
     (withdrawal_id,) = await env.withdrawal_ids()
     other = await a_merchant(env.pool)
     async with person_of(address, other) as stranger:
@@ -181,7 +181,7 @@ async def test_only_owner_and_finance_see_and_request_withdrawals(env: Environme
 
 async def test_the_page_and_its_csv_file_follow_the_filters(env: Environment) -> None:
     for amount in ("10,00", "20,00", "30,00"):
-        await env.ask(amount)
+        await env.request(amount)
     first, *_ = await env.withdrawal_ids()
     await env.owner.post(f"{PATH}/{first}/cancelar", on=PATH)
     cells = r'<td class="number">([^<]+)</td>'
@@ -198,7 +198,7 @@ async def test_an_account_that_cannot_withdraw_is_told_why(env: Environment, add
     page = await env.owner.opened(PATH)
     await env.pool.execute("UPDATE account SET kyc = 'pending' WHERE account_id = $1", env.merchant.account_id)
     assert "ainda não foi aprovado" in (await env.owner.opened(PATH)).text
-    assert (await env.ask("10,00", form=page)).status == 403
+    assert (await env.request("10,00", form=page)).status == 403
     await env.pool.execute("UPDATE account SET kyc = 'blocked' WHERE account_id = $1", env.merchant.account_id)
     assert "está bloqueado: nenhum saque sai" in (await env.owner.opened(PATH)).text
     await env.pool.execute(
@@ -258,7 +258,7 @@ async def test_only_the_owner_can_switch_the_daily_withdrawal(env: Environment, 
 
 
 async def test_statement_entries_of_a_withdrawal_link_to_the_withdrawals(env: Environment) -> None:
-    await env.ask("10,00")
+    await env.request("10,00")
     (withdrawal_id,) = await env.withdrawal_ids()
     page = await env.owner.opened("/painel/extrato?type=withdrawal")
     assert f'<a href="{PATH}">…{str(withdrawal_id)[-8:]}</a>' in page.html

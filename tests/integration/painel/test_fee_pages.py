@@ -1,5 +1,4 @@
-"""Fees as merchants and staff see them: gross, fee and net add up on every page, and staff change terms with a
-reason."""
+"""Fees as merchants and staff see them: gross, fee and net add up everywhere, and staff change terms with a reason."""
 
 import csv
 import io
@@ -136,7 +135,7 @@ async def test_a_days_fees_are_the_same_from_partly_folded_totals_as_from_the_en
     await set_terms(pool, account_id)
     owner = Owner(account_id, Mode.PRODUCTION)
 
-    async def seen() -> tuple[Any, PaymentSum]:
+    async def day_and_sum() -> tuple[Any, PaymentSum]:
         async with session(pool) as conn:
             (day,) = await closings(conn, owner, [today])
             return day, await payment_sum(conn, owner, PaymentFilters())
@@ -145,9 +144,9 @@ async def test_a_days_fees_are_the_same_from_partly_folded_totals_as_from_the_en
         await env.books.paid(await env.books.charge(10_000))
         if folded:
             await fold_all(pool)
-    kept = await seen()
+    kept = await day_and_sum()
     monkeypatch.setattr(spans, "LAG_ROWS_MAX", -1)
-    assert await seen() == kept
+    assert await day_and_sum() == kept
     day, summed = kept
     assert (day.payments, day.received_cents, day.fee_cents, day.lines) == (2, 20_000, 210, 4)
     assert (day.in_cents, day.out_cents, day.closing_cents) == (20_000, 210, 19_790)

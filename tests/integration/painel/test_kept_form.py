@@ -40,13 +40,13 @@ async def merchant(pool: Pool) -> MerchantCreated:
     return await a_merchant(pool)
 
 
-def _hidden(seen: Seen) -> dict[str, str]:
+def _hidden_fields(seen: Seen) -> dict[str, str]:
     found = re.findall(r'<input type="hidden" name="([^"]+)" value="([^"]*)"', seen.html)
     return {name: unescape(value) for name, value in found}
 
 
 async def _sign_in(person: Person, page: Seen, password: str) -> Seen:
-    sent = {**_hidden(page), "email": person.email, "password": password}
+    sent = {**_hidden_fields(page), "email": person.email, "password": password}
     return await person.ask("POST", ENTRY, data=sent)
 
 
@@ -67,7 +67,7 @@ async def test_a_form_sent_after_its_session_ended_can_be_sent_after_the_sign_in
         assert "Falta enviar o formulário" in entered.text
         assert f'action="{NEW}"' in entered.html
         for _ in range(2):
-            done = await person.ask("POST", NEW, data=_hidden(entered))
+            done = await person.ask("POST", NEW, data=_hidden_fields(entered))
             assert done.status == 303, done.text[:300]
         assert await pool.fetchval(MADE, merchant.account_id) == 1
         shown = await person.opened(done.where)
@@ -99,12 +99,12 @@ async def test_a_kept_form_that_needs_step_up_asks_for_the_password_and_shows_it
         late = await person.post(path, form=form, name="Eu", email="eu@example.com", role="owner")
         entered = await _sign_in(person, late, person.password)
         assert "Falta enviar o formulário" in entered.text
-        asked = await person.ask("POST", path, data=_hidden(entered))
+        asked = await person.ask("POST", path, data=_hidden_fields(entered))
         assert asked.status == 403
         for said in ("Confirme que é você", "Convidar uma pessoa", "eu@example.com", "Proprietário"):
             assert said in asked.text, said
         assert "eu@example.com" not in (await person.opened(path)).text
-        done = await person.ask("POST", path, data={**_hidden(asked), "step_up_password": person.password})
+        done = await person.ask("POST", path, data={**_hidden_fields(asked), "step_up_password": person.password})
         assert done.where == f"{path}?feito=convite"
 
 

@@ -1,5 +1,4 @@
-"""A merchant's logo: only pixels of the uploaded file are stored, and payers see the logo wherever they see the
-charge."""
+"""A merchant's logo: only pixels of the uploaded file are stored, and payers see it wherever they see the charge."""
 
 import io
 import re

@@ -1,5 +1,4 @@
-"""The merchant's reports, as pages and files: conversion, open charges by due date, and each month beside its
-balance."""
+"""The merchant's reports as pages and files: conversion, open charges by due date, and months beside their balance."""
 
 from collections.abc import AsyncIterator
 from datetime import UTC, datetime, timedelta

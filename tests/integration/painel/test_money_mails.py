@@ -205,7 +205,7 @@ async def test_notices_of_actions_without_step_up_are_limited_per_day_and_the_la
     at = to_millisecond(datetime.now(UTC))
     both = {env.owner.email, env.partner.email}
 
-    async def tell(kind: str, times: int, *, at: datetime) -> None:
+    async def send_notices(kind: str, times: int, *, at: datetime) -> None:
         for number in range(times):
             async with transaction(env.pool) as conn:
                 await mail_owners(conn, env.account_id, kind, {"count": str(number)}, now=at, seal=SEAL)
@@ -224,8 +224,8 @@ async def test_notices_of_actions_without_step_up_are_limited_per_day_and_the_la
         ]
         return [each for each in notes if each[1].kind == kind]
 
-    await tell("webhook.rotated", A_DAY_MAX + 3, at=at)
-    await tell("withdrawal.asked", A_DAY_MAX + 3, at=at)
+    await send_notices("webhook.rotated", A_DAY_MAX + 3, at=at)
+    await send_notices("withdrawal.asked", A_DAY_MAX + 3, at=at)
     found = await notices("webhook.rotated")
     assert len(found) == 2 * A_DAY_MAX
     last = [each for each in found if each[1].last]
@@ -237,8 +237,8 @@ async def test_notices_of_actions_without_step_up_are_limited_per_day_and_the_la
     money = await notices("withdrawal.asked")
     assert (len(money), any(each.last for _, each in money)) == (2 * (A_DAY_MAX + 3), False)
     # Each kind and each day has its own count.
-    await tell("webhook.moved", 1, at=at)
-    await tell("webhook.rotated", 1, at=at + timedelta(hours=24, seconds=1))
+    await send_notices("webhook.moved", 1, at=at)
+    await send_notices("webhook.rotated", 1, at=at + timedelta(hours=24, seconds=1))
     assert (len(await notices("webhook.moved")), len(await notices("webhook.rotated"))) == (2, 2 * A_DAY_MAX + 2)
 
 

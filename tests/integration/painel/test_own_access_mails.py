@@ -117,7 +117,7 @@ async def test_a_person_is_mailed_about_a_new_password_and_the_second_factor_tur
 
 
 def test_a_place_is_a_16_bit_ipv4_or_a_32_bit_ipv6_network() -> None:
-    """About what an operator hands out in a region."""
+    """A network of this size is about what an operator hands out in a region."""
     assert place_of("203.0.113.7") == place_of("203.0.1.1") != place_of("203.1.113.7")
     assert place_of("2001:db8:1::1") == place_of("2001:db8:ffff::9") != place_of("2001:db9::1")
     assert place_of("::ffff:203.0.113.7") == place_of("203.0.113.7")

@@ -55,7 +55,7 @@ async def advance_past(client: ApiClient, charge: dict[str, Any], days: int = 1)
     assert answer.status == 200, answer.raw
 
 
-async def page_of(client: ApiClient, charge: dict[str, Any]) -> str:
+async def payer_page_html(client: ApiClient, charge: dict[str, Any]) -> str:
     async with client.http.get(charge["payment_url"]) as answer:
         assert answer.status == 200
         return await answer.text()
@@ -86,15 +86,15 @@ async def test_the_page_of_an_expired_boleto_takes_a_request_and_then_links_to_t
 ) -> None:
     client, owner = env.merchant.sandbox, env.owner
     charge = await issued(client, "150.00", tipo=tipo, external_id="fatura-77")
-    assert OFFER not in await page_of(client, charge)
+    assert OFFER not in await payer_page_html(client, charge)
     assert (
         await request_copy(client, charge) == f"/pagar/{charge['public_id']}"
     )  # a boleto that can be paid takes no request
     await advance_past(client, charge)
-    shown = await page_of(client, charge)
+    shown = await payer_page_html(client, charge)
     assert (OFFER in shown, ASK_ANEW in shown) == (True, True)
     assert await request_copy(client, charge) == f"/pagar/{charge['public_id']}"
-    shown = await page_of(client, charge)
+    shown = await payer_page_html(client, charge)
     assert ASKED in shown
     assert (OFFER in shown, ASK_ANEW in shown) == (False, False), "one request a day"
     # The merchant sees the request on the charge, and the form of the new charge is prefilled.
@@ -109,7 +109,7 @@ async def test_the_page_of_an_expired_boleto_takes_a_request_and_then_links_to_t
     new_id = done.where.rpartition("/")[2].partition("?")[0]
     new = await client.charge(new_id)
     assert "leva o pagador a ela" in (await owner.opened(done.where)).text
-    shown = await page_of(client, charge)
+    shown = await payer_page_html(client, charge)
     assert ANSWERED in shown
     assert f'href="/pagar/{new["public_id"]}"' in shown
     assert OFFER not in shown
@@ -140,7 +140,7 @@ async def test_a_new_charge_for_another_payer_does_not_answer_the_request(env: E
     done = await owner.post("/painel/teste/cobrancas/nova", form=form, **fields)
     assert done.status == 303, done.text[:900]
     assert done.where.endswith("criada")
-    shown = await page_of(client, charge)
+    shown = await payer_page_html(client, charge)
     assert ANSWERED not in shown
     assert ASKED in shown
 

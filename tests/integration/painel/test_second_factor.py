@@ -1,5 +1,4 @@
-"""The second factor: turned on with a code, asked for after the password, throttled, and turned off; a code works
-once."""
+"""The second factor: turned on with a code, asked for after the password, throttled, and turned off again."""
 
 import asyncio
 import re
@@ -144,7 +143,7 @@ async def test_a_recovery_code_signs_in_once_and_its_use_is_audited(
         assert (guesses[0], guesses[-1]) == (403, 429)
 
 
-async def test_codes_may_be_guessed_ten_times_a_day_even_with_the_right_password(
+async def test_codes_may_be_guessed_only_ten_times_a_day_even_with_the_right_password(
     address: str, clock: Clock, merchant: MerchantCreated
 ) -> None:
     async with person_of(address, merchant) as person:

@@ -76,12 +76,12 @@ async def test_workbooks_and_pages_of_an_account_do_not_wait_for_each_other(
         assert (await owner.get(path)).status == 200, path
     made, page_shown = asyncio.Event(), asyncio.Event()
 
-    async def held(*given: Any) -> Any:
+    async def answer_after_the_page(*given: Any) -> Any:
         made.set()
         await page_shown.wait()
         return await xlsx_answer(*given)
 
-    monkeypatch.setattr("web.painel.list_page.xlsx_answer", held)
+    monkeypatch.setattr("web.painel.list_page.xlsx_answer", answer_after_the_page)
     async with asyncio.TaskGroup() as tasks:
         workbook = tasks.create_task(owner.get("/painel/pagamentos.xlsx"))
         await made.wait()

@@ -1,5 +1,4 @@
-"""Held refunds at /plataforma: staff see account, amount, destination and reason, and release or refuse each one
-once."""
+"""Held refunds at /plataforma: staff see account, amount, destination and reason, and release or refuse each once."""
 
 import asyncio
 import secrets
@@ -148,7 +147,7 @@ async def test_a_release_asks_for_the_password_again_and_queues_one_bank_order(
     )
     assert [(row["email"], row["action"]) for row in log] == [(staff.email, "refund.released")]
     assert "j***" in log[0]["facts"]
-    for payers in ("joao.davila", "example.com"):  # a private domain names its holder, and the log outlives him
+    for payers in ("joao.davila", "example.com"):  # a private domain names its holder, and the log is never erased
         assert payers not in log[0]["facts"]
 
 

@@ -1,5 +1,4 @@
-"""The staff's section: separate from the merchants' dashboard, with decisions that are audited and take effect at
-once."""
+"""The staff's section: separate from the merchants' dashboard; its decisions are audited and take effect at once."""
 
 import asyncio
 import csv
@@ -400,11 +399,11 @@ async def test_rows_and_total_of_a_report_are_read_at_one_instant(pool: Pool, st
     merchant = await a_merchant(pool)
     await received_on(pool, merchant.account_id, (0, 150_00))
 
-    async def read_later(*asked: Any) -> Any:
+    async def read_after_another_payment(*asked: Any) -> Any:
         await received_on(pool, merchant.account_id, (0, 7_00))
         return await whole(*asked)
 
-    monkeypatch.setattr(reports, "whole", read_later)
+    monkeypatch.setattr(reports, "whole", read_after_another_payment)
     page = await staff.opened(f"/plataforma/relatorios/receipts?conta={merchant.account_id}")
     assert f"Pix 1 {brl(150_00)} 0 0 Total 1 {brl(150_00)} 0 0" in page.text
 

@@ -38,7 +38,7 @@ async def test_staff_are_created_changed_reset_and_removed_on_the_command_line(s
     email = f"equipe.{secrets.token_hex(4)}@example.com"
     sent = {"email": email, "mailed": True}
     assert system.json("staff", "create", "--email", email.upper()) == sent
-    assert _listed(system)[email] == ("admin", True)
+    assert _staff_list(system)[email] == ("admin", True)
     assert system.quita("staff", "create", "--email", email).returncode == 1
     person = Person(system.app_url, email, "a senha da equipe", root="/plataforma")
     try:
@@ -48,7 +48,7 @@ async def test_staff_are_created_changed_reset_and_removed_on_the_command_line(s
         assert email in (await person.opened("/plataforma/equipe")).text
         role = ("--email", email, "--role", "finance")
         assert system.json("staff", "role", *role) == {"email": email, "role": "finance"}
-        assert _listed(system)[email] == ("finance", False)
+        assert _staff_list(system)[email] == ("finance", False)
         assert (await person.get("/plataforma/equipe")).status == 403
         assert (await person.get("/plataforma/devolucoes")).status == 200
         assert system.json("staff", "reset", "--email", email) == sent
@@ -72,7 +72,7 @@ async def test_the_last_admin_can_be_neither_removed_nor_demoted_and_unknown_rol
     made = system.json("staff", "create", "--email", email, "--role", "support", "--name", "Ana Lima")
     assert made == {"email": email, "mailed": True}
     admin = system.dev["staff"]["email"]
-    for other, (role, _) in _listed(system).items():
+    for other, (role, _) in _staff_list(system).items():
         if role == "admin" and other != admin:
             system.json("staff", "remove", "--email", other)
     for words in (("remove",), ("role", "--role", "support")):
@@ -92,20 +92,20 @@ async def test_the_last_admin_can_be_neither_removed_nor_demoted_and_unknown_rol
         await person.http.close()
 
 
-def _listed(system: System) -> dict[str, tuple[str, bool]]:
+def _staff_list(system: System) -> dict[str, tuple[str, bool]]:
     """By e-mail: the role, and whether the person has yet to choose a password."""
     return {each["email"]: (each["role"], each["fresh"]) for each in system.json("staff", "list")}
 
 
 async def _choose_password(system: System, person: Person, before: set[str]) -> str:
     """Follow this person's link in the mail catcher, choose the password, and return the link."""
-    found = await until_answer(lambda: _links(system, person, before))
+    found = await until_answer(lambda: _mailed_links(system, person, before))
     seen = await person.post(found[0], on=found[0], new=person.password, again=person.password)
     assert (seen.status, seen.where) == (303, f"{person.root}/entrar?senha=1"), seen.text[:300]
     return str(found[0])
 
 
-async def _links(system: System, person: Person, before: set[str]) -> list[str]:
+async def _mailed_links(system: System, person: Person, before: set[str]) -> list[str]:
     listed = await person.opened("/correio")
     items = re.findall(r"<li>.*?</li>", listed.html, re.DOTALL)
     links = []
@@ -140,7 +140,7 @@ async def test_suspended_pix_is_refused_by_every_process_within_a_second(system:
 
             async def statuses() -> set[int]:
                 # A new connection for each request, so that every process answers some of them.
-                async def one() -> int:
+                async def post_charge() -> int:
                     connector = aiohttp.TCPConnector(force_close=True)
                     headers = {"Authorization": f"Bearer {token}", "Idempotency-Key": secrets.token_hex(8)}
                     body = {"account_id": str(merchant.record.account_id), "amount": "1.00"}
@@ -150,7 +150,7 @@ async def test_suspended_pix_is_refused_by_every_process_within_a_second(system:
                     ):
                         return answer.status
 
-                return set(await asyncio.gather(*(one() for _ in range(8))))
+                return set(await asyncio.gather(*(post_charge() for _ in range(8))))
 
             assert await statuses() == {201}
             await person.post("/plataforma/pix/suspender", on="/plataforma", reason="ensaio")

@@ -1,5 +1,4 @@
-"""The review of a registration: which items were checked, by whom, whether they changed since, and the staff's
-notes."""
+"""The review of a registration: which items were checked, by whom, whether they changed since, and staff's notes."""
 
 import re
 from collections.abc import AsyncIterator

@@ -31,7 +31,7 @@ async def staff(pool: Pool, address: str) -> AsyncIterator[Person]:
         yield person
 
 
-async def an_order(
+async def insert_order(
     pool: Pool,
     account_id: UUID,
     *,
@@ -59,13 +59,13 @@ def retry_path(order_id: UUID) -> str:
 
 async def test_a_stuck_bank_order_is_listed_and_a_retry_makes_it_due_at_once(pool: Pool, staff: Person) -> None:
     merchant = await a_merchant(pool, "Loja do Pedido Parado")
-    stuck = await an_order(pool, merchant.account_id)
+    stuck = await insert_order(pool, merchant.account_id)
     others = [
-        await an_order(pool, merchant.account_id, age=timedelta(minutes=1)),
-        await an_order(pool, merchant.account_id, test=True),
-        await an_order(pool, merchant.account_id, state="working"),
+        await insert_order(pool, merchant.account_id, age=timedelta(minutes=1)),
+        await insert_order(pool, merchant.account_id, test=True),
+        await insert_order(pool, merchant.account_id, state="working"),
         # A withdrawal without an attempt may still be cancelled; a retry must not send it early.
-        await an_order(pool, merchant.account_id, kind="withdrawal_send", attempts=0),
+        await insert_order(pool, merchant.account_id, kind="withdrawal_send", attempts=0),
     ]
     try:
         page = await staff.opened(PATH)
@@ -104,7 +104,7 @@ async def test_a_bank_order_that_the_bank_refused_is_listed_without_a_retry(pool
     assert retry_path(order_id) not in page.html
 
 
-async def _with_webhook(pool: Pool, name: str) -> Merchant:
+async def _merchant_with_webhook(pool: Pool, name: str) -> Merchant:
     merchant = await merchant_at(pool, NOWHERE)
     await pool.execute("UPDATE account SET name = $2 WHERE account_id = $1", merchant.account_id, name)
     return merchant
@@ -114,7 +114,7 @@ async def test_a_delivery_that_stopped_workers_can_be_sent_again_and_both_audit_
     pool: Pool, staff: Person, address: str
 ) -> None:
     owned = await a_merchant(pool)
-    merchant = await _with_webhook(pool, "Loja da Entrega Parada")
+    merchant = await _merchant_with_webhook(pool, "Loja da Entrega Parada")
     await happen(pool, merchant)
     await pool.execute(
         "UPDATE webhook_delivery SET state = 'stuck', attempt = 5, losses = 5 WHERE account_id = $1",
@@ -143,7 +143,7 @@ async def test_a_delivery_that_stopped_workers_can_be_sent_again_and_both_audit_
 
 
 async def test_staff_resume_a_merchants_deliveries_and_send_a_range_again(pool: Pool, staff: Person) -> None:
-    merchant = await _with_webhook(pool, "Loja do Webhook Pausado")
+    merchant = await _merchant_with_webhook(pool, "Loja do Webhook Pausado")
     await happen(pool, merchant, 3)
     await pool.execute(
         "UPDATE webhook_lane SET state = 'paused', paused_at = now(), paused_reason = 'no_success', holding = true"

@@ -1,5 +1,4 @@
-"""Money that fits no charge, at /plataforma: listed, then assigned to a charge or recorded as returned, once and
-audited."""
+"""Money that fits no charge, at /plataforma: assigned to a charge or recorded as returned, once, and audited."""
 
 import asyncio
 import re

@@ -1,5 +1,4 @@
-"""The documentation: complete, without dead links, true to the OpenAPI document, and loading nothing from other
-hosts."""
+"""The documentation: complete, without dead links, true to the OpenAPI document, loading nothing from other hosts."""
 
 import re
 import shutil
@@ -169,12 +168,12 @@ async def test_the_reference_is_built_once_per_language_and_unknown_pages_answer
 ) -> None:
     read: list[Language] = []
 
-    def reading(openapi: bytes, language: Language) -> reference.Reference:
+    def record_language(openapi: bytes, language: Language) -> reference.Reference:
         read.append(language)
         assert openapi == OPENAPI
         return reference.Reference({"charges": ("Charges", ())}, ())
 
-    monkeypatch.setattr(reference, "read", reading)
+    monkeypatch.setattr(reference, "read", record_language)
     async with serving(object(), lambda: datetime.now(UTC)) as client, aiohttp.ClientSession() as http:  # type: ignore[arg-type]
         for path in ("/docs/api/charges", "/docs/api/charges", "/docs/api/schemas", "/docs", "/docs/pt"):
             async with http.get(client + path) as answer:
@@ -406,18 +405,18 @@ def test_every_text_of_the_reference_is_translated_and_no_translation_is_stale(m
 
 
 def test_the_portuguese_document_differs_from_the_english_one_in_its_texts_only() -> None:
-    def bare(document: Any, *, names: bool = False) -> Any:
+    def without_texts(document: Any, *, names: bool = False) -> Any:
         if isinstance(document, list):
-            return [bare(each) for each in document]
+            return [without_texts(each) for each in document]
         if not isinstance(document, dict):
             return document
         return {
-            key: bare(value, names=key == "properties")
+            key: without_texts(value, names=key == "properties")
             for key, value in document.items()
             if names or key not in ("description", "summary", "x-displayName")
         }
 
-    assert bare(translated()) == bare(WHOLE)
+    assert without_texts(translated()) == without_texts(WHOLE)
     assert [tag["x-displayName"] for tag in translated()["tags"]][:3] == [
         "Autenticação",
         "Cobranças",

@@ -1,5 +1,4 @@
-"""Open payer pages are notified of what happens to their charges: at once, together, and without holding
-connections."""
+"""Open payer pages are notified of changes of their charges: at once, together, and without holding connections."""
 
 import asyncio
 import resource

@@ -406,7 +406,7 @@ async def test_while_the_merchant_is_blocked_the_page_offers_no_way_to_pay(
         async with client.get(f"{path}/estado") as answer:
             return await answer.json()
 
-    async def paper(public_id: str) -> int:
+    async def pdf_status(public_id: str) -> int:
         async with client.get(f"{base_url}/pagar/{public_id}/boleto.pdf") as answer:
             return answer.status
 
@@ -420,7 +420,7 @@ async def test_while_the_merchant_is_blocked_the_page_offers_no_way_to_pay(
             assert "Não pague esta cobrança agora" in html
             for way in (line, barcode, BR_CODE, "data:image/png", "boleto.pdf", "Código de barras", "Como pagar"):
                 assert way not in html
-        assert await paper(doc.public_id) == 404
+        assert await pdf_status(doc.public_id) == 404
         for lang, said in (("", "Não o pague agora."), ("?lang=en", "Do not pay it now.")):
             async with client.get(f"{path}/boleto.pdf{lang}") as answer:
                 told = await answer.text()
@@ -437,12 +437,12 @@ async def test_while_the_merchant_is_blocked_the_page_offers_no_way_to_pay(
         assert {"status": seen.status.value, "version": seen.version} == suspended
         # A test charge involves no money and stays payable.
         assert line_and_barcode(of_test)[0] in await fetch_page(client, f"{base_url}/pagar/{of_test.public_id}")
-        assert await paper(of_test.public_id) == 200
+        assert await pdf_status(of_test.public_id) == 200
     finally:
         await pool.execute(set_kyc, account_id, "approved")
     assert await state() == payable
     assert line in await fetch_page(client, path)
-    assert await paper(doc.public_id) == 200
+    assert await pdf_status(doc.public_id) == 200
 
 
 TERMS = PaymentTerms(

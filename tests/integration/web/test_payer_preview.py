@@ -1,5 +1,4 @@
-"""What the payer's page shows beside the ways to pay: the link's preview, the reference, and payments that do not
-fit."""
+"""The payer's page beside the ways to pay: the link's preview, the reference, and payments that do not fit."""
 
 import base64
 import io
