@@ -106,7 +106,7 @@ async def test_a_key_set_on_the_command_line_reaches_the_bank_and_the_owners_aud
         account_id = str(merchant.record.account_id)
 
         async def key_at_bank(charge_id: str) -> str:
-            async def known() -> str:
+            async def registered_key() -> str:
                 return str(
                     await books.fetchval(
                         "SELECT coalesce(max(b.pix_key), '') FROM simulated_cob b"
@@ -116,8 +116,8 @@ async def test_a_key_set_on_the_command_line_reaches_the_bank_and_the_owners_aud
                     )
                 )
 
-            await until_answer(known)
-            return await known()
+            await until_answer(registered_key)
+            return await registered_key()
 
         before = (await merchant.production.created())["charge_id"]
         assert await key_at_bank(before) == account_id
