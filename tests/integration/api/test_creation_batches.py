@@ -191,7 +191,7 @@ async def test_a_dual_charge_keeps_its_location_when_the_reply_to_its_stored_ord
     assert not set(taken) & set(free)
 
 
-async def test_a_key_locked_by_another_transaction_delays_no_other_creation_of_the_batch(api: Api, pool: Any) -> None:
+async def test_a_key_locked_by_another_transaction_fails_no_other_creation_of_its_batch(api: Api, pool: Any) -> None:
     token, keys = await api.token(), [str(uuid4()) for _ in range(TOGETHER)]
     (made,) = await create(api, token, [str(uuid4())])
     charge = UUID(made.json()["charge_id"])
@@ -215,7 +215,7 @@ async def test_a_key_locked_by_another_transaction_delays_no_other_creation_of_t
     assert again.status == 201
 
 
-async def test_a_charge_locked_by_another_transaction_delays_no_other_cancellation_of_the_batch(
+async def test_a_charge_locked_by_another_transaction_fails_no_other_cancellation_of_its_batch(
     api: Api, pool: Any
 ) -> None:
     token = await api.token()

@@ -180,5 +180,5 @@ async def test_a_duplicate_payment_is_reported_as_a_payment_anomaly_event(
     assert received["payment_id"] != anomaly["payment_id"]
 
 
-async def test_the_books_are_clean_after_all_tests_of_this_file(system: System) -> None:
+async def test_the_books_are_clean_after_the_tests_of_this_file(system: System) -> None:
     assert_books_are_clean(system)

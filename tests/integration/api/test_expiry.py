@@ -144,5 +144,5 @@ async def test_a_charge_stays_pending_until_it_expires(merchant: ApiMerchant, bo
     assert (await merchant.sandbox.pay(charge_id)).status == 200
 
 
-async def test_the_books_are_clean_after_all_tests_of_this_file(system: System) -> None:
+async def test_the_books_are_clean_after_the_tests_of_this_file(system: System) -> None:
     assert_books_are_clean(system)

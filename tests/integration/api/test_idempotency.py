@@ -395,5 +395,5 @@ async def test_requests_waiting_behind_a_client_that_hangs_up_still_get_one_char
     assert len(await client.all("/v1/charges")) == 1
 
 
-async def test_the_books_are_clean_after_all_tests_of_this_file(system: System) -> None:
+async def test_the_books_are_clean_after_the_tests_of_this_file(system: System) -> None:
     assert_books_are_clean(system)

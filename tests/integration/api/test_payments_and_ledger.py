@@ -287,5 +287,5 @@ async def test_payments_can_be_filtered_by_kind_of_anomaly(system: System, merch
     await assert_the_ledger_adds_up(client)
 
 
-async def test_the_books_are_clean_after_all_tests_of_this_file(system: System) -> None:
+async def test_the_books_are_clean_after_the_tests_of_this_file(system: System) -> None:
     assert_books_are_clean(system)

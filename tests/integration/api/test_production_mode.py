@@ -335,5 +335,5 @@ async def test_without_locations_and_without_the_bank_only_new_charges_are_refus
     assert made.status == 201
 
 
-async def test_the_books_are_clean_after_all_tests_of_this_file(system: System) -> None:
+async def test_the_books_are_clean_after_the_tests_of_this_file(system: System) -> None:
     assert_books_are_clean(system)

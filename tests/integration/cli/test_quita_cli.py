@@ -446,7 +446,7 @@ def _refuses_unsigned(port: int) -> bool:
 
 
 class FaultyReceiver:
-    """A receiver that verifies signatures except for one `fault`, and remembers the events it has accepted."""
+    """A receiver that is correct except for one `fault`, and remembers the events it has accepted."""
 
     def __init__(self, fault: str) -> None:
         self.fault = fault

@@ -105,7 +105,7 @@ async def _wait_until_received(dsn: str) -> None:
         written = await conn.fetchval("SELECT pg_current_wal_insert_lsn()::text")
 
         async def received() -> bool:
-            # An idle server flushes its buffers only when it switches the WAL segment.
+            # An idle server writes its WAL buffers out when it is asked to switch the segment.
             await conn.execute("SELECT pg_switch_wal()")
             asked = "SELECT bool_or(flush_lsn >= $1::text::pg_lsn) FROM pg_stat_replication WHERE application_name = $2"
             return bool(await conn.fetchval(asked, written, "pg_receivewal"))

@@ -15,12 +15,12 @@ from tests.support.partners import received_on
 TODAY = date(2031, 3, 31)
 
 
-def asked(first: date, last: date, account_id: UUID | None = None) -> ReportQuery:
+def query_for(first: date, last: date, account_id: UUID | None = None) -> ReportQuery:
     return ReportQuery(first=first, last=last, today=TODAY, account_id=account_id)
 
 
 def test_the_previous_period_is_as_long_and_ends_the_day_before() -> None:
-    earlier = before(asked(date(2031, 3, 1), date(2031, 3, 31)))
+    earlier = before(query_for(date(2031, 3, 1), date(2031, 3, 31)))
     assert (earlier.first, earlier.last) == (date(2031, 1, 29), date(2031, 2, 28))
     assert before(earlier).last == date(2031, 1, 28)
 
