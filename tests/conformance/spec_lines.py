@@ -227,7 +227,8 @@ SPEC: Final[tuple[Section, ...]] = (
         line("due-date", "A due date is in the future at creation, and not past when re-dated.",
              "boleto_issue test_today_is_too_early_tomorrow_and_the_last_day_a_barcode_carries_are_not",
              "boleto_changes test_today_is_late_enough_for_a_new_due_date_yesterday_is_not"),
-        line("tolerance", "Receivers tolerate 5 minutes.", "receiver_kit test_a_snippet_accepts_genuine_deliveries_and_rejects_forged_ones"),
+        line("tolerance", "Receivers tolerate 5 minutes.",
+             "receiver_kit test_a_snippet_accepts_genuine_deliveries_and_rejects_forged_ones"),
     )),
 )
 # fmt: on
