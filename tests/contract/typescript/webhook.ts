@@ -1,4 +1,4 @@
-// A receiver's types: each kind of event narrows to its own body. Only compiled.
+// A receiver's types: each kind of event narrows to its own body. This file is only compiled, not run.
 import type { components } from "./api.js";
 
 type Schemas = components["schemas"];
