@@ -108,7 +108,7 @@ SPEC: Final[tuple[Section, ...]] = (
              "cancel test_fifty_cancellations_at_once_cancel_once"),
         line("one-winner", "Payment, cancellation and expiry at once have one winner.",
              "cancel test_of_payment_cancellation_and_expiry_at_once_one_wins",
-             "boleto_chaos test_pay_cancel_and_redate_of_one_boleto_at_once_have_one_winner"),
+             "boleto_chaos test_of_a_concurrent_payment_and_two_cancellations_of_a_boleto_at_most_one_succeeds"),
     )),
     Section("Spec: authentication", (
         line("auth-1", "A missing, invalid or expired bearer is 401.", "here test_every_operation",
