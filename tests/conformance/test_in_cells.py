@@ -15,7 +15,7 @@ from runtime.cells.number import in_cell
 from tests.conformance.test_conformance import (
     test_approval_is_asked_for_creations_alone,
     test_error,
-    test_every_code_has_a_documentation_page,
+    test_every_code_has_its_page,
     test_every_operation,
     test_granted,
     test_replayed,
@@ -28,7 +28,7 @@ pytestmark = pytest.mark.heavy
 __all__ = (
     "test_approval_is_asked_for_creations_alone",
     "test_error",
-    "test_every_code_has_a_documentation_page",
+    "test_every_code_has_its_page",
     "test_every_operation",
     "test_granted",
     "test_replayed",
