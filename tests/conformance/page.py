@@ -81,7 +81,9 @@ def _endpoint(endpoint: Endpoint) -> Iterator[str]:
     scopes = " or ".join(f"`{scope}`" for scope in endpoint.scopes)
     key = "; header `Idempotency-Key` required" if endpoint.key else ""
     yield f"{endpoint.where[0].upper()}{endpoint.where[1:]}. Scope {scopes}{key}. Operation `{name}`.\n"
-    granted = [f"{HERE}::test_granted[{name}]"] + ([f"{HERE}::test_replayed[{name}]"] if endpoint.key else [])
+    granted = [f"{HERE}::test_every_valid_request_succeeds[{name}]"] + (
+        [f"{HERE}::test_every_creation_is_replayed[{name}]"] if endpoint.key else []
+    )
     rows = [(endpoint.answers, endpoint.answers[:3], _tests(granted))]
     rows += [(says, _answer(code), _reached(name, code)) for code, says in endpoint.errors]
     yield from _table(("Line", "Answer", "Test"), rows)

@@ -11,7 +11,7 @@ from tests.conformance.lines import Section, line
 # fmt: off
 SPEC: Final[tuple[Section, ...]] = (
     Section("Spec: what the service does", (
-        line("does-1", "Charges are issued by PIX and by boleto.", "here test_granted",
+        line("does-1", "Charges are issued by PIX and by boleto.", "here test_every_valid_request_succeeds",
              "boleto_issue test_a_new_boleto_is_answered_with_exactly_the_fields_of_the_projection"),
         line("does-2", "A boleto is `boleto` (qr_code null) or `boleto_hibrido` (with the PIX code).",
              "boleto_issue test_a_new_boleto_is_answered_with_exactly_the_fields_of_the_projection"),
@@ -38,7 +38,8 @@ SPEC: Final[tuple[Section, ...]] = (
         line("charge", "The charge has its fields, whoever tells it: creation, replay, lookup, list.",
              "projections test_a_new_pix_charge_has_exactly_the_fields_of_the_projection",
              "projections test_creation_replay_lookup_and_list_answer_the_same_bytes"),
-        line("charge-schema", "Every answer is as the OpenAPI document's schema says.", "here test_granted",
+        line("charge-schema", "Every answer is as the OpenAPI document's schema says.",
+             "here test_every_valid_request_succeeds",
              "openapi test_real_answers_conform_to_the_document"),
         line("echo", "external_id is echoed as sent, null when not sent, not unique.",
              "projections test_external_id_and_description_are_returned_as_sent",
@@ -64,7 +65,8 @@ SPEC: Final[tuple[Section, ...]] = (
              "projections test_lists_have_exactly_data_and_next_cursor"),
     )),
     Section("Spec: states and transitions", (
-        line("none-pending", "(none) to pending: 201, and 200 on replay.", "here test_granted", "here test_replayed"),
+        line("none-pending", "(none) to pending: 201, and 200 on replay.", "here test_every_valid_request_succeeds",
+             "here test_every_creation_is_replayed"),
         line("pending-paid",
              "pending to paid by a payment: block filled, event in feed and delivered, wallet credited.",
              "production_mode test_a_charge_is_registered_paid_and_told",
@@ -119,7 +121,7 @@ SPEC: Final[tuple[Section, ...]] = (
              "dashboard_credentials "
              "test_a_new_credential_works_with_its_scopes_in_its_mode_and_its_secret_is_shown_once"),
         line("auth-token-errors", "Its errors are RFC 6749's: unsupported_grant_type 400, invalid_client 401.",
-             "here test_token_error"),
+             "here test_token_errors_follow_rfc_6749"),
         line("auth-4", "A token without the scope is 403.", "here test_every_operation"),
         line("auth-5", "The token fixes the account.",
              "here test_error[createBoletoCharge-ACCOUNT_MISMATCH-account-of-another-merchant]",
@@ -166,8 +168,9 @@ SPEC: Final[tuple[Section, ...]] = (
              "payer_page test_all_unknown_links_get_the_same_404"),
     )),
     Section("Spec: idempotency", (
-        line("idem-first", "First call: 201, a new resource.", "here test_replayed"),
-        line("idem-replay", "Same key, same body: 200, the original resource, nothing new.", "here test_replayed",
+        line("idem-first", "First call: 201, a new resource.", "here test_every_creation_is_replayed"),
+        line("idem-replay", "Same key, same body: 200, the original resource, nothing new.",
+             "here test_every_creation_is_replayed",
              "idempotency test_the_same_key_and_body_replay_whatever_the_spelling_of_the_json",
              "boleto_issue test_the_same_key_and_body_is_answered_with_the_charge_as_it_is_now"),
         line("idem-reused", "Same key, different body: 409, nothing made.", "here test_every_operation",
