@@ -106,13 +106,13 @@ def _reached(operation: str, code: Code) -> str:
     """Returns the generated tests of a line; those that differ only in their way are written as one."""
     nodes = ways(operation, code)
     start = f"{HERE}::test_error[{operation}-{code.name}-"
-    told = [_tests(node for node in nodes if not node.startswith(start))]
+    tests = [_tests(node for node in nodes if not node.startswith(start))]
     ends = [node.removeprefix(start).removesuffix("]") for node in nodes if node.startswith(start)]
     if len(ends) == 1:
-        told.append(_code(f"{start.replace(HERE, _SHORT)}{ends[0]}]"))
+        tests.append(_code(f"{start.replace(HERE, _SHORT)}{ends[0]}]"))
     elif ends:
-        told.append(f"{_code(start.replace(HERE, _SHORT) + '*]')} with {', '.join(map(_code, ends))}")
-    return "<br>".join(each for each in told if each)
+        tests.append(f"{_code(start.replace(HERE, _SHORT) + '*]')} with {', '.join(map(_code, ends))}")
+    return "<br>".join(each for each in tests if each)
 
 
 def _code(text: str) -> str:

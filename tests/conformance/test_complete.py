@@ -25,9 +25,9 @@ BY_NAME = {route.name: route for route in ROUTES}
 
 def declared() -> list[tuple[str, Code]]:
     """Returns each operation with each error code that the OpenAPI document declares for it."""
-    told = msgspec.json.decode(document(ROUTES, settings_for()))
+    declared_document = msgspec.json.decode(document(ROUTES, settings_for()))
     found = []
-    for path, item in told["paths"].items():
+    for path, item in declared_document["paths"].items():
         for operation in item.values():
             if path == TOKEN_PATH:
                 continue
@@ -52,8 +52,8 @@ def test_a_route_has_the_path_scopes_key_and_errors_that_the_spec_promises(endpo
     assert (route.method, plain(route)) == (endpoint.method, endpoint.path)
     assert set(route.scopes) == set(endpoint.scopes)
     assert route.key == endpoint.key
-    told = {code for name, code in DECLARED if name == route.name}
-    assert {code for code, _ in endpoint.errors} <= told
+    declared_codes = {code for name, code in DECLARED if name == route.name}
+    assert {code for code, _ in endpoint.errors} <= declared_codes
     assert set(route.errors) <= {code for code, _ in endpoint.errors}, (
         "an error of the route that no line of the spec promises"
     )

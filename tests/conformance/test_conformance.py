@@ -43,9 +43,9 @@ def assert_refused(world: World, route: Route, reply: Reply, code: Code) -> None
         assert int(str(reply.header("retry-after"))) >= 1, reply
     if code is Code.METHOD_NOT_ALLOWED:
         return  # a refusal of the path: no operation declares it
-    told = world.document["paths"][plain(route)][route.method.lower()]["responses"][str(reply.status)]
-    assert code.name in told["content"]["application/json"]["examples"]
-    always = [name for name, header in told["headers"].items() if header.get("required", True)]
+    declared_answer = world.document["paths"][plain(route)][route.method.lower()]["responses"][str(reply.status)]
+    assert code.name in declared_answer["content"]["application/json"]["examples"]
+    always = [name for name, header in declared_answer["headers"].items() if header.get("required", True)]
     assert [name for name in always if reply.header(name.lower()) is None] == [], reply
 
 

@@ -167,10 +167,10 @@ async def test_a_boletos_qr_code_with_a_wrong_checksum_is_not_passed_on() -> Non
     path, key = "/cobrancas/v2/boletos", "qrCode"
     lower, wrong = right[:-4] + right[-4:].lower(), right.replace("123.45", "923.45")
     for emv, wanted in ((right, right), (lower, lower), (wrong, None)):
-        told = {key: {"url": "", "txId": "", "emv": emv}}
+        with_qr_code = {key: {"url": "", "txId": "", "emv": emv}}
         answers = {
-            f"POST {path}": (201, made | told), f"GET {path}/{boleto.number}/pix": (200, told),
-            f"POST {path}/{boleto.number}/gerar-pix": (200, told),
+            f"POST {path}": (201, made | with_qr_code), f"GET {path}/{boleto.number}/pix": (200, with_qr_code),
+            f"POST {path}/{boleto.number}/gerar-pix": (200, with_qr_code),
         }  # fmt: skip
         async with bank_answering(answers) as bank:
             answer = await bank.boletos.register_boleto(boleto)
@@ -217,8 +217,8 @@ async def test_a_refused_removal_is_retried_only_until_the_cob_has_expired() -> 
     async with bank_answering(answers | {f"PATCH {COB}": (503, b"")}, now=lambda: ends + timedelta(minutes=5)) as bank:
         assert isinstance(await bank.pix.remove_cob(TXID), Unknown)
     for calendar in ({"criacao": None, "expiracao": 3600}, {"criacao": "2026-11-20T12:00:00Z", "expiracao": "muito"}):
-        told = {f"GET {COB}": (200, cob(calendario=calendar))}
-        async with bank_answering(answers | told, now=lambda: ends + timedelta(days=9)) as bank:
+        unreadable_calendar = {f"GET {COB}": (200, cob(calendario=calendar))}
+        async with bank_answering(answers | unreadable_calendar, now=lambda: ends + timedelta(days=9)) as bank:
             assert isinstance(await bank.pix.remove_cob(TXID), Unknown)
 
 

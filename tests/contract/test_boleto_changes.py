@@ -128,15 +128,15 @@ async def test_a_webhook_delivers_payment_and_cancellation_and_not_an_unsubscrib
         assert (await redate(client, in_days(20), charge_id=first["charge_id"])).status == 200
         assert (await cancel(client, first["charge_id"])).status == 200
         assert (await client.pay(second["charge_id"])).status == 200
-        told = {event["event_id"]: event for event in await client.events()}
-        assert Counter(event["type"] for event in told.values()) == {
+        events_by_id = {event["event_id"]: event for event in await client.events()}
+        assert Counter(event["type"] for event in events_by_id.values()) == {
             "charge.due_date_changed": 1, "charge.cancelled": 1, "payment.received": 1,
         }  # fmt: skip
-        wanted = {id for id, event in told.items() if event["type"] != "charge.due_date_changed"}
+        wanted = {id for id, event in events_by_id.items() if event["type"] != "charge.due_date_changed"}
         await receiver.heard(wanted)
         await asyncio.sleep(0.3)
     for request in receiver.requests:
-        event = told[request.event_id]
+        event = events_by_id[request.event_id]
         assert msgspec.json.decode(request.body).items() <= event.items()
         assert request.headers["X-Service-Event"] == event["type"]
         assert event["test"] is True

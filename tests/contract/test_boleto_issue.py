@@ -610,8 +610,8 @@ async def test_the_same_key_and_body_is_answered_with_the_charge_as_it_is_now(me
     cancelled = await client.cancel(charge_id)
     assert (await issue(client, key=key, external_id=name)).body == cancelled.body
     assert len(await client.all("/v1/charges", external_id=name)) == 1
-    told = await client.get(f"/v1/idempotency-keys/{key}")
-    assert told.body == {
+    key_state = await client.get(f"/v1/idempotency-keys/{key}")
+    assert key_state.body == {
         "key": key, "state": "completed", "resource_type": "charge", "resource_id": charge_id,
         "first_used_at": first.body["created_at"], "replay_count": 3,
     }  # fmt: skip

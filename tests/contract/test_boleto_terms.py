@@ -56,7 +56,7 @@ async def test_the_answer_shows_the_requested_terms_and_the_amount_due_today(mer
     asked = LATE | {"discounts": [{"until": in_days(3), "percent": "10"}, {"until": in_days(5), "percent": "5.5"}]}
     charge = await issued(merchant.sandbox, "149.90", **asked)
     due = day_of(charge, "effective_due_date")
-    told = {
+    expected = {
         "fine": {"percent": "2.00"},
         "interest": {"percent_per_month": "1.00"},
         "discounts": [{"until": in_days(3), "percent": "10.00"}, {"until": in_days(5), "percent": "5.50"}],
@@ -65,11 +65,11 @@ async def test_the_answer_shows_the_requested_terms_and_the_amount_due_today(mer
             "date": in_days(0), "amount": "134.91", "fine": "0.00", "interest": "0.00", "discount": "14.99",
         },
     }  # fmt: skip
-    assert told.items() <= charge.items()
+    assert expected.items() <= charge.items()
     assert charge["amount"] == "149.90"
-    assert told.items() <= (await merchant.sandbox.charge(charge["charge_id"])).items()
+    assert expected.items() <= (await merchant.sandbox.charge(charge["charge_id"])).items()
     (listed,) = await merchant.sandbox.all("/v1/charges", nosso_numero=charge["boleto"]["nosso_numero"])
-    assert told.items() <= listed.items()
+    assert expected.items() <= listed.items()
 
 
 async def test_a_boleto_without_terms_has_none_of_their_fields(merchant: ApiMerchant, books: Books) -> None:

@@ -118,10 +118,10 @@ async def test_the_payload_of_a_hybrids_location_states_todays_amount(bank: Runn
     location = parse_br_code(made.value.qr_code)["26-25"]
     async with bank.http.get(f"http://{location}") as answer:
         _, payload, _ = (await answer.text()).split(".")
-    told = json.loads(urlsafe_b64decode(payload + "=" * (-len(payload) % 4)))
-    assert told["valor"] == {"original": "100.00", "desconto": "10.00", "final": "90.00"}
+    qr_payload = json.loads(urlsafe_b64decode(payload + "=" * (-len(payload) % 4)))
+    assert qr_payload["valor"] == {"original": "100.00", "desconto": "10.00", "final": "90.00"}
     effective = effective_due_date(boleto.due_on)
-    assert told["calendario"]["validadeAposVencimento"] == (last_day(TERMS, boleto.due_on) - effective).days
+    assert qr_payload["calendario"]["validadeAposVencimento"] == (last_day(TERMS, boleto.due_on) - effective).days
 
 
 @pytest.mark.parametrize(

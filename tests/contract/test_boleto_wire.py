@@ -136,19 +136,19 @@ async def test_the_location_of_a_hybrids_qr_code_shows_its_due_date_amount_and_p
     location = parse_br_code(made.value.qr_code)["26-25"]
     assert "/pix/v2/cobv/" in location
 
-    async def told() -> dict[str, Any]:
+    async def location_payload() -> dict[str, Any]:
         async with bank.http.get(f"http://{location}") as answer:
             assert answer.status == 200
             _, payload, _ = (await answer.text()).split(".")
             said: dict[str, Any] = json.loads(urlsafe_b64decode(payload + "=="))
             return said
 
-    payload = await told()
+    payload = await location_payload()
     assert payload["calendario"]["dataDeVencimento"] == boleto.due_on.isoformat()
     assert (payload["status"], payload["valor"]["original"]) == ("ATIVA", "123.45")
     assert "devedor" not in payload
     await bank.control("pay", number=boleto.number)
-    assert (await told())["status"] == "CONCLUIDA"
+    assert (await location_payload())["status"] == "CONCLUIDA"
 
 
 async def test_a_hybrid_boleto_registered_without_a_qr_code_gets_one_by_a_second_call(bank: RunningBoletoBank) -> None:

@@ -390,7 +390,7 @@ async def test_a_dual_charge_is_accepted_exactly_when_the_schema_accepts_it_and_
     merchant: ApiMerchant,
 ) -> None:
     document = (await merchant.sandbox.get("/v1/openapi.json")).body
-    told = document["paths"][DUAL]["post"]
+    operation = document["paths"][DUAL]["post"]
 
     def valid(schema: dict[str, Any], instance: Any) -> bool:
         whole = {**schema, "components": document["components"]}
@@ -398,10 +398,10 @@ async def test_a_dual_charge_is_accepted_exactly_when_the_schema_accepts_it_and_
 
     for given, good in [(each, True) for each in GOOD] + [(each, False) for each in BAD]:
         body = given.get("body") or {**dual_body(), **given}
-        assert valid(told["requestBody"]["content"]["application/json"]["schema"], body) is good, given
+        assert valid(operation["requestBody"]["content"]["application/json"]["schema"], body) is good, given
         answer = await issue_dual(merchant.sandbox, body=body)
         assert answer.status == (201 if good else 400), answer.raw
-        assert valid(told["responses"][str(answer.status)]["content"]["application/json"]["schema"], answer.body)
+        assert valid(operation["responses"][str(answer.status)]["content"]["application/json"]["schema"], answer.body)
     other = await merchant.sandbox.created()
     shown = document["components"]["schemas"]["ChargeProjection"]
     assert valid(shown, other)

@@ -53,8 +53,8 @@ async def payload_at(client: ApiClient, charge: dict[str, Any]) -> dict[str, Any
     async with client.http.get(f"http://{location}") as answer:
         assert answer.status == 200
         _, payload, _ = (await answer.text()).split(".")
-    told: dict[str, Any] = loads(urlsafe_b64decode(payload + "=" * (-len(payload) % 4)))
-    return told
+    decoded: dict[str, Any] = loads(urlsafe_b64decode(payload + "=" * (-len(payload) % 4)))
+    return decoded
 
 
 @pytest.mark.parametrize("mode", ["sandbox", "production"])
@@ -70,14 +70,14 @@ async def test_both_legs_are_registered_at_the_bank_with_the_agreed_terms(
     charge = answer.body
     due = date.fromisoformat(charge["due_date"])
     last = effective_due_date(effective_due_date(due) + timedelta(days=5))
-    told = {
+    expected = {
         "fine": {"percent": "2.00"}, "interest": {"percent_per_month": "1.00"}, "payable_until": last.isoformat(),
         "discounts": [{"until": in_days(3), "percent": "10.00"}],
         "amount_due": {
             "date": in_days(0), "amount": "135.00", "fine": "0.00", "interest": "0.00", "discount": "15.00",
         },
     }  # fmt: skip
-    assert told.items() <= charge.items()
+    assert expected.items() <= charge.items()
     assert await client.charge(charge["charge_id"]) == charge
     terms = PaymentTerms(
         fine=Fine(percent_bps=200), interest=Interest(month_bps=100), payable_days=5,

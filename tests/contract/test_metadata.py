@@ -77,8 +77,8 @@ async def test_invalid_metadata_is_refused_with_its_key_and_rule(
     reply = await create(api, secrets.token_hex(8), metadata=metadata, external_id=7)
     error = envelope(reply)
     assert error["code"] == "VALIDATION_ERROR"
-    told = {each["field"]: each["message"] for each in error["fields"]}
-    assert told == {"external_id": "must be text", **fields}
+    messages = {each["field"]: each["message"] for each in error["fields"]}
+    assert messages == {"external_id": "must be text", **fields}
 
 
 async def test_metadata_of_the_largest_allowed_size_are_stored_whole(api: Api) -> None:

@@ -50,7 +50,7 @@ async def test_each_line_of_the_access_log_has_its_requests_own_millisecond() ->
     await log.stop()
     os.close(write_end)
     with os.fdopen(read_end) as lines:
-        told = [json.loads(line)["ts"] for line in lines]
-    assert all(re.fullmatch(r"[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}\.[0-9]{3}Z", ts) for ts in told)
-    for (before, after), ts in zip(asked, told, strict=True):
+        stamps = [json.loads(line)["ts"] for line in lines]
+    assert all(re.fullmatch(r"[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}\.[0-9]{3}Z", ts) for ts in stamps)
+    for (before, after), ts in zip(asked, stamps, strict=True):
         assert before - timedelta(milliseconds=1) < datetime.fromisoformat(ts) <= after

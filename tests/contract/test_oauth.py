@@ -328,16 +328,16 @@ async def test_each_cause_of_a_401_has_its_own_sentence(api: Api, pool: Any) -> 
     await pool.execute(
         "UPDATE access_token SET expires_at = now() - interval '1 second' WHERE token_hash = sha256($1)", old.encode()
     )
-    told = {}
+    messages = {}
     for value, error in ((None, ""), (b"Basic eDp4", "invalid_token"), (b"Bearer nobody", "invalid_token"),
                          (b"Bearer " + old.encode(), "invalid_token")):  # fmt: skip
         reply = await api.ask("GET", "/v1/charges", headers=[(b"authorization", value)] if value else [])
         assert reply.code() == "UNAUTHENTICATED"
         assert str(reply.header("www-authenticate")) == 'Bearer realm="quita"' + (f', error="{error}"' if error else "")
-        told[value] = reply.json()["error"]["message"]
-    assert len(set(told.values())) == 4
-    assert "expired" in told[b"Bearer " + old.encode()]
-    assert "no access token" in told[None]
+        messages[value] = reply.json()["error"]["message"]
+    assert len(set(messages.values())) == 4
+    assert "expired" in messages[b"Bearer " + old.encode()]
+    assert "no access token" in messages[None]
 
 
 async def test_two_authorization_headers_are_unauthenticated(api: Api) -> None:

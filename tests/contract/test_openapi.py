@@ -87,9 +87,9 @@ def test_every_reference_of_the_document_resolves(document: Schema) -> None:
 
 
 def test_the_document_has_exactly_the_routes_of_the_table(document: Schema) -> None:
-    told = {(method.upper(), path) for method, path, _ in operations(document)}
+    documented = {(method.upper(), path) for method, path, _ in operations(document)}
     routed = {(route.method, re.sub(r":[a-z]+}", "}", route.path)) for route in ROUTES}
-    assert told == routed | {("POST", "/v1/oauth/token")}
+    assert documented == routed | {("POST", "/v1/oauth/token")}
     names = [operation["operationId"] for _, _, operation in operations(document)]
     assert len(set(names)) == len(names)
 
@@ -207,9 +207,9 @@ async def test_real_events_conform_to_the_schemas_of_their_webhooks(api: Api, do
             made = await api.post("/v1/charges/pix", api.pix(**reference), token=token, key=secrets.token_hex(8))
             reply = await api.post("/v1/" + way.format(**made.json()), given, token=token)
             assert reply.status == 200, (way, reply)
-            told = await api.get(f"/v1/events?charge_id={made.json()['charge_id']}", token=token)
-            assert told.json()["data"], way
-            for item in told.json()["data"]:
+            feed = await api.get(f"/v1/events?charge_id={made.json()['charge_id']}", token=token)
+            assert feed.json()["data"], way
+            for item in feed.json()["data"]:
                 event = {name: value for name, value in item.items() if name not in ("type", "sequence", "created_at")}
                 content = document["webhooks"][event["event"]]["post"]["requestBody"]["content"]["application/json"]
                 schema = document["components"]["schemas"][content["schema"]["$ref"].rpartition("/")[2]]

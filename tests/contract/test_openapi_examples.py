@@ -44,17 +44,17 @@ def test_an_example_has_every_required_field_of_its_schema(document: Schema) -> 
 
 def test_every_field_and_parameter_has_a_description(document: Schema) -> None:
     for name, schema in document["components"]["schemas"].items():
-        for field, told in schema.get("properties", {}).items():
-            assert told.get("description", "").strip(), (name, field)
+        for field, field_schema in schema.get("properties", {}).items():
+            assert field_schema.get("description", "").strip(), (name, field)
     for _, path, operation in operations(document):
         for parameter in operation.get("parameters", []):
             assert parameter["description"].strip(), (path, parameter["name"])
 
 
 def test_no_description_refers_to_documents_that_merchants_do_not_have(document: Schema) -> None:
-    told = re.findall(r'"description":"((?:[^"\\]|\\.)*)"', msgspec.json.encode(document).decode())
-    assert len(told) > 300
-    assert not [text for text in told if re.search(r"\b(contract section|spec,|docs/decisions)", text)]
+    descriptions = re.findall(r'"description":"((?:[^"\\]|\\.)*)"', msgspec.json.encode(document).decode())
+    assert len(descriptions) > 300
+    assert not [text for text in descriptions if re.search(r"\b(contract section|spec,|docs/decisions)", text)]
 
 
 def test_no_schema_has_a_default_of_null(document: Schema) -> None:
@@ -79,8 +79,8 @@ def test_error_bodies_share_one_schema_per_status(document: Schema) -> None:
 
 def test_each_kind_of_event_is_a_webhook_with_a_schema_and_an_example(document: Schema) -> None:
     assert set(document["webhooks"]) == {kind.value for kind in EventKind}
-    for kind, told in document["webhooks"].items():
-        content = told["post"]["requestBody"]["content"]["application/json"]
+    for kind, webhook in document["webhooks"].items():
+        content = webhook["post"]["requestBody"]["content"]["application/json"]
         example = content["example"]
         assert example["event"] == kind
         schema = document["components"]["schemas"][content["schema"]["$ref"].rpartition("/")[2]]
@@ -100,11 +100,11 @@ def test_the_br_code_and_barcode_of_the_examples_encode_their_amount(document: S
 async def test_get_me_shows_the_account_mode_scopes_and_rate_of_a_token(api: Api, mode: str) -> None:
     merchant = api.first
     token = await api.token(merchant, mode, scope="payments:read")
-    told: dict[str, Any] = (await api.get("/v1/me", token=token)).json()
+    shown: dict[str, Any] = (await api.get("/v1/me", token=token)).json()
     credential = merchant.test if mode == "test" else merchant.production
-    assert told == {
+    assert shown == {
         "account_id": str(merchant.account_id), "name": merchant.name, "mode": mode, "scopes": ["payments:read"],
-        "client_id": credential.client_id, "rate": told["rate"],
+        "client_id": credential.client_id, "rate": shown["rate"],
     }  # fmt: skip
-    assert set(told["rate"]) == {"limit", "burst"}
+    assert set(shown["rate"]) == {"limit", "burst"}
     assert [route.name for route in ROUTES if route.path == "/v1/me"] == ["getMe"]

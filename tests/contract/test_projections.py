@@ -152,10 +152,10 @@ async def test_payments_whose_payer_cannot_be_decrypted_are_shown_without_payer(
         for path, at in ((f"/v1/charges/{charge_id}", None), ("/v1/payments", 0), ("/v1/charges", 0)):
             reply = await later.get(path, token=token)
             assert reply.status == 200, reply
-            told = reply.json() if at is None else reply.json()["data"][at]
-            assert told["charge_id"] == charge_id
-            assert (told.get("payment") or told)["payer"] == {"name": None, "document": None}
-            assert (told.get("payment") or told)["amount"] == made["amount"]
+            shown = reply.json() if at is None else reply.json()["data"][at]
+            assert shown["charge_id"] == charge_id
+            assert (shown.get("payment") or shown)["payer"] == {"name": None, "document": None}
+            assert (shown.get("payment") or shown)["amount"] == made["amount"]
 
 
 async def test_a_cancelled_charge_shows_cancelled_at(api: Api) -> None:

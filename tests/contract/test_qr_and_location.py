@@ -163,11 +163,11 @@ async def test_the_location_answers_the_signed_payload_of_the_charge(charges: li
             # The payload is signed by the host of the location (manual of standards: `jku` has the location's domain).
             assert header["jku"].split("/")[2] == made.location.split("/")[0]
             verified = jws.deserialize_compact(signed, keys[header["jku"]], algorithms=["ES256"])
-            told = json.loads(verified.payload)
-            assert told["txid"] == made.charge["pix"]["txid"]
-            assert told["valor"]["original"] == made.charge["amount"]
-            assert told["status"] == "ATIVA"
-            assert told["calendario"]["expiracao"] > 0
+            payload_fields = json.loads(verified.payload)
+            assert payload_fields["txid"] == made.charge["pix"]["txid"]
+            assert payload_fields["valor"]["original"] == made.charge["amount"]
+            assert payload_fields["status"] == "ATIVA"
+            assert payload_fields["calendario"]["expiracao"] > 0
 
 
 async def test_a_changed_payload_does_not_verify(charges: list[IssuedCharge]) -> None:
@@ -198,8 +198,8 @@ async def test_the_location_of_a_charge_paid_within_milliseconds_ends_as_conclui
     deadline = time.monotonic() + _REGISTERED_S
     async with httpx.AsyncClient(timeout=30) as client:
         for location in locations:
-            while (told := await _status_at(client, location)) != "CONCLUIDA":
-                assert time.monotonic() < deadline, told
+            while (status := await _status_at(client, location)) != "CONCLUIDA":
+                assert time.monotonic() < deadline, status
                 await asyncio.sleep(0.1)
 
 

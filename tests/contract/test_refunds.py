@@ -300,9 +300,13 @@ async def test_a_charge_becomes_refunded_only_when_its_whole_amount_is_returned(
     assert charge["payment"]["refunded_amount"] == "10.00"
     kinds = [event["type"] for event in await env.events(charge_id)]
     assert kinds == ["payment.received", "refund.succeeded", "refund.succeeded", "charge.refunded"]
-    told = (await env.events(charge_id))[-1]
-    assert (told["status"], told["refunded_amount"], told["amount"]) == ("refunded", "10.00", "10.00")
-    assert told["version"] == charge["version"]
+    refunded_event = (await env.events(charge_id))[-1]
+    assert (refunded_event["status"], refunded_event["refunded_amount"], refunded_event["amount"]) == (
+        "refunded",
+        "10.00",
+        "10.00",
+    )
+    assert refunded_event["version"] == charge["version"]
     reply = await env.ask(charge_id)
     assert reply.code() == "REFUND_EXCEEDS"
 
@@ -843,9 +847,9 @@ async def test_answers_of_the_refund_routes_conform_to_the_openapi_document(
         conforms(document, "post", create, reply)
     for refund in (*(each.json()["refund_id"] for each in made), str(uuid4())):
         conforms(document, "get", one, await env.api.get(f"/v1/refunds/{refund}", token=token))
-    for path, told in ((f"/v1/charges/{charge_id}/refunds", of_charge), ("/v1/refunds", every)):
+    for path, documented_path in ((f"/v1/charges/{charge_id}/refunds", of_charge), ("/v1/refunds", every)):
         for query in ("", "?limit=1", "?limit=0", "?cursor=x", "?order=up"):
-            conforms(document, "get", told, await env.api.get(path + query, token=token))
+            conforms(document, "get", documented_path, await env.api.get(path + query, token=token))
     conforms(document, "get", "/v1/events", await env.api.get("/v1/events?limit=100", token=token))
     account = f"/v1/accounts/{env.api.first.account_id}/ledger"
     conforms(document, "get", "/v1/accounts/{account_id}/ledger", await env.api.get(account, token=token))

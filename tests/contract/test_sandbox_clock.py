@@ -308,11 +308,11 @@ async def test_webhooks_contain_sandbox_instants_and_are_signed_and_sent_in_real
     assert clock <= at(event["created_at"]) < clock + timedelta(seconds=10)
     assert (await client.all("/v1/events", created_from=day_on(clock, 0)))[0]["charge_id"] == charge["charge_id"]
 
-    async def told() -> Any:
+    async def attempted_delivery() -> Any:
         (delivery,) = (await client.get("/v1/webhook-deliveries")).body["data"]
         return delivery if delivery["attempts"] else None
 
-    delivery = await until_answer(told)
+    delivery = await until_answer(attempted_delivery)
     assert abs(at(delivery["attempts"][0]["started_at"]).timestamp() - began) < 10
     again = (await client.post(f"/v1/webhook-deliveries/{delivery['delivery_id']}/redeliver")).body
     assert again["next_attempt_at"] is None or at(again["next_attempt_at"]) < clock - timedelta(days=39)

@@ -630,8 +630,8 @@ async def test_an_endpoint_registered_late_receives_every_event_of_a_redelivered
         for item in feed:
             for name in ("type", "sequence", "created_at"):
                 item.pop(name)
-        told = [json.loads(body) for _, body in client.received]
-        assert sorted(told, key=lambda each: str(each["event_id"])) == sorted(
+        received_events = [json.loads(body) for _, body in client.received]
+        assert sorted(received_events, key=lambda each: str(each["event_id"])) == sorted(
             feed, key=lambda each: str(each["event_id"])
         )
 

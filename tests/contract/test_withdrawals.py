@@ -209,8 +209,8 @@ async def test_withdrawal_events_are_delivered_only_to_endpoints_that_subscribed
     await env.withdraw("11.00")
     await env.run_worker()
     reply = await env.api.get("/v1/webhook-deliveries", token=await env.token())
-    told = [(each["type"], each["charge_id"], each["sequence"]) for each in reply.json()["data"]]
-    assert told == [("withdrawal.failed", None, 4), ("withdrawal.succeeded", None, 3)]
+    deliveries = [(each["type"], each["charge_id"], each["sequence"]) for each in reply.json()["data"]]
+    assert deliveries == [("withdrawal.failed", None, 4), ("withdrawal.succeeded", None, 3)]
 
 
 # Keys
@@ -563,7 +563,7 @@ async def test_owners_are_mailed_about_withdrawals_by_a_credential_at_once_then_
     )  # fmt: skip
     began = datetime.now(UTC)
 
-    async def told(at: datetime) -> list[tuple[str, dict[str, str]]]:
+    async def mails_written_by(at: datetime) -> list[tuple[str, dict[str, str]]]:
         """The mails written by then. Asserts that each owner gets each mail once."""
         env.context.now = lambda: at
         await asyncio.gather(*(write_due_mails(env.context) for _ in range(3)))
@@ -584,7 +584,7 @@ async def test_owners_are_mailed_about_withdrawals_by_a_credential_at_once_then_
     key = secrets.token_hex(8)
     for _ in range(2):
         await env.ask({"amount": "1.00"}, key=key)  # the second one is a replay
-    assert await told(began + timedelta(seconds=5)) == [
+    assert await mails_written_by(began + timedelta(seconds=5)) == [
         ("program.withdrawals", {"count": "1", "amount": brl(100), "by": by})
     ]
     await env.withdraw("2.00")
@@ -594,10 +594,10 @@ async def test_owners_are_mailed_about_withdrawals_by_a_credential_at_once_then_
     )
     for _ in range(2):
         await env.withdraw("2.00")
-    assert await told(began + timedelta(minutes=59)) == []
-    ((kind, facts),) = await told(began + timedelta(minutes=61))
+    assert await mails_written_by(began + timedelta(minutes=59)) == []
+    ((kind, facts),) = await mails_written_by(began + timedelta(minutes=61))
     assert facts["since"] == moment(since), "the time of the first withdrawal since the last mail"
     assert (kind, facts["count"], facts["amount"]) == ("program.withdrawals", "3", brl(600))
     letter = security_letter(kind=kind, at=began, facts=facts, account="Loja", app_url="https://app", staff=False)
     assert {"Quantidade", "Valor", "Desde", "Quem fez"} <= set(dict(letter.facts))
-    assert await told(began + timedelta(hours=9)) == []
+    assert await mails_written_by(began + timedelta(hours=9)) == []

@@ -157,7 +157,7 @@ class Chaos:
         self.client = client
         self.chance = chance
         self.left = OPERATIONS
-        self.told: Counter[str] = Counter()
+        self.answers_counted: Counter[str] = Counter()
         self.made: dict[str, set[str]] = {}
         """All charges that answers have named for each key."""
         self.known: list[str] = []
@@ -187,9 +187,9 @@ class Chaos:
         try:
             answer = await self.client.ask(method, path, **more)
         except GONE:
-            self.told[f"{method} cut"] += 1
+            self.answers_counted[f"{method} cut"] += 1
             return None
-        self.told[f"{method} {path.rsplit('/', 1)[-1][:10] if method != 'GET' else ''} {answer.status}"] += 1
+        self.answers_counted[f"{method} {path.rsplit('/', 1)[-1][:10] if method != 'GET' else ''} {answer.status}"] += 1
         assert answer.status < 500 or answer.status in (502, 503), answer.raw
         return answer
 
@@ -211,7 +211,9 @@ class Chaos:
                 return
             if not patient:
                 return
-            assert asyncio.get_running_loop().time() < gives_up_at, f"no boleto after {KEPT_TRYING_S} s: {self.told}"
+            assert asyncio.get_running_loop().time() < gives_up_at, (
+                f"no boleto after {KEPT_TRYING_S} s: {self.answers_counted}"
+            )
             await asyncio.sleep(self.chance.uniform(0.05, 0.3))
 
     async def cancel(self) -> None:
@@ -232,9 +234,9 @@ class Chaos:
             await self.send_callbacks(body["number"])
         try:
             async with self.http.post(f"{self.system.bank_url}/simulated/pay", json=body) as answer:
-                self.told[f"pay {answer.status}"] += 1
+                self.answers_counted[f"pay {answer.status}"] += 1
         except GONE:
-            self.told["pay cut"] += 1
+            self.answers_counted["pay cut"] += 1
 
     async def send_callbacks(self, number: str) -> None:
         """Sends the bank's callback twice before anything was paid, with this number and the next, which may not be a
@@ -299,7 +301,7 @@ async def test_after_chaos_the_banks_books_and_ours_agree_and_each_key_made_one_
         # With the cache on, the bank repeats its last answers for half a minute.
         await chaos.choose("boleto-rules", detail_cache_s=0)
         await chaos.http.close()
-    print(dict(chaos.told))
+    print(dict(chaos.answers_counted))
     async with books_of(own_system) as books:
         await wait_until_books_agree(books)
         rows = await books.fetch(ever("SELECT kind, state, count(*) FROM bank_order GROUP BY 1, 2 ORDER BY 1, 2"))
@@ -358,10 +360,10 @@ async def test_of_a_concurrent_payment_and_two_cancellations_of_a_boleto_at_most
             "SELECT j.charge_id, array_agg(j.kind ORDER BY j.journal_id) FROM journal j WHERE j.account_id = $1"
             " GROUP BY 1", merchant.record.account_id,
         )  # fmt: skip
-    for _, told in kinds:
-        assert told[0] == "charge.created"
-        ends = [kind for kind in told if kind in ("payment.received", "charge.cancelled")]
-        assert len(ends) <= 1, told
+    for _, journal_kinds in kinds:
+        assert journal_kinds[0] == "charge.created"
+        ends = [kind for kind in journal_kinds if kind in ("payment.received", "charge.cancelled")]
+        assert len(ends) <= 1, journal_kinds
     print(winners)
     assert_books_are_clean(own_system)
 

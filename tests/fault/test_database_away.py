@@ -53,8 +53,8 @@ async def test_concurrent_creations_get_503_while_postgres_is_away_and_succeed_a
         replies = await asyncio.wait_for(creating, REFUSED_S_MAX * 3)
         took_s = time.monotonic() - began
         # The lock may end some milliseconds before a batch that waits for it; that batch is written then.
-        told = [reply for reply in replies if reply.status != 201]
-        assert {(reply.status, reply.code(), reply.header("retry-after")) for reply in told} == {
+        refused = [reply for reply in replies if reply.status != 201]
+        assert {(reply.status, reply.code(), reply.header("retry-after")) for reply in refused} == {
             (503, "SERVICE_UNAVAILABLE", "1")
         }
         assert took_s < REFUSED_S_MAX

@@ -8,7 +8,7 @@ type Event =
   | Schemas["RefundFailedEvent"]
   | Schemas["WithdrawalSucceededEvent"];
 
-export function told(event: Event): string {
+export function describe(event: Event): string {
   switch (event.event) {
     case "payment.received":
       return `${event.charge_id} was paid at ${event.paid_at}`;
