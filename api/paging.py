@@ -25,6 +25,10 @@ def _as_it_is(item: Any) -> object:
     return item
 
 
+def _query_filters(filters: ListFilters, _: Query) -> ListFilters:
+    return filters
+
+
 class PagedList(Generic[Filters]):
     """A list's parameters and errors. Cursors are bound to `name` and carry a `position`, the key of a page's last row;
     `descriptions` as in parameters_of."""
@@ -41,41 +45,55 @@ class PagedList(Generic[Filters]):
         self.filter_errors = (Code.VALIDATION_ERROR, *([Code.DATE_RANGE_INVALID] if has_ranges else []))
         self.errors = (*self.filter_errors, Code.LIMIT_INVALID, Code.CURSOR_INVALID)
 
-    def read(self, context: ApiContext, call: Call) -> "ListRequest[Filters]":
-        return ListRequest(self, context, call, self.parameters)
+    def read(
+        self,
+        context: ApiContext,
+        call: Call,
+        row_filters: Callable[[Filters, Query], ListFilters] = _query_filters,
+    ) -> "ListRequest":
+        """Reads the whole query, cursor included, before any resource is looked up. `row_filters` makes the filters of
+        the rows from those of the query, for lists where they differ."""
+        query = Query(call.scope["query_string"], self.parameters)
+        filters = read_filters(self.filters, query, context.seal.blind)
+        limit = query.limit()
+        return ListRequest(self, context, call, query, limit, row_filters(filters, query))
 
     def read_filters(self, context: ApiContext, call: Call) -> Filters:
         """The filters of a route that answers one aggregate of all rows, without limit and cursor."""
-        return ListRequest(self, context, call, self.filter_parameters).filters
+        return read_filters(self.filters, Query(call.scope["query_string"], self.filter_parameters), context.seal.blind)
 
 
-class ListRequest(Generic[Filters]):
-    """A request for one page of a list, with its filters read."""
+class ListRequest:
+    """A request for one page of a list, with its query read. The cursor must be of this list, owner and filters."""
 
     def __init__(
-        self, paged_list: PagedList[Filters], context: ApiContext, call: Call, parameters: Sequence[Parameter]
+        self,
+        paged_list: PagedList[Any],
+        context: ApiContext,
+        call: Call,
+        query: Query,
+        limit: int,
+        filters: ListFilters,
     ) -> None:
-        self._list = paged_list
         self._context = context
         self._owner = call.caller.owner
-        self.query = Query(call.scope["query_string"], parameters)
-        self.filters: Filters = read_filters(paged_list.filters, self.query, context.seal.blind)
-        self._limit = self.query.limit()
+        self._filters = filters
+        self._limit = limit
+        self._cursor_binding = [paged_list.name, self._owner, filters]
+        cursor = query.cursor()
+        self._after = (
+            None if cursor is None else context.cursors.read(cursor, paged_list.position, self._cursor_binding)
+        )
 
     async def page(
         self,
         read_rows: Callable[..., Awaitable[tuple[Sequence[Any], Struct | None]]],
         present: Callable[[Any], object] = _as_it_is,
-        *,
-        filters: ListFilters | None = None,
     ) -> Answer:
-        """Answers the page. `rows(conn, owner, filters, after, limit)` reads at most `limit` rows after a position, and
-        returns the last row's position if more follow. `filters` replace those of the query."""
-        cursors = self._context.cursors
-        limit, cursor = self._limit, self.query.cursor()
-        filters = filters or self.filters
-        cursor_binding = [self._list.name, self._owner, filters]
-        after = None if cursor is None else cursors.read(cursor, self._list.position, cursor_binding)
-        items, last = await self._context.reads.ask(lambda conn: read_rows(conn, self._owner, filters, after, limit))
-        next_cursor = None if last is None else cursors.write(last, cursor_binding)
-        return Answer(encode({"data": [present(item) for item in items], "next_cursor": next_cursor}))
+        """Answers the page. `read_rows(conn, owner, filters, after, limit)` reads at most `limit` rows after a
+        position, and returns the position of the last row if more follow."""
+        rows, last = await self._context.reads.ask(
+            lambda conn: read_rows(conn, self._owner, self._filters, self._after, self._limit)
+        )
+        next_cursor = None if last is None else self._context.cursors.write(last, self._cursor_binding)
+        return Answer(encode({"data": [present(row) for row in rows], "next_cursor": next_cursor}))

@@ -21,7 +21,7 @@ from bench.report import Finding, rate, ratio
 from cli.run.child import Child, Port
 from cli.run.http_connection import Connections
 from runtime.limits.http_bounds import HttpBounds
-from runtime.local.embedded import free_port
+from runtime.local.ports import free_port
 
 _ROUNDS = 12
 

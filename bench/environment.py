@@ -23,7 +23,8 @@ from cli.run.serve import is_ready
 from commands.bank_orders.pix_locations import add_to_pool
 from commands.merchants.merchants import create_merchant
 from domain.mode import Mode
-from runtime.local.embedded import EmbeddedPostgres, EmbeddedRedis, free_port
+from runtime.local.embedded import EmbeddedPostgres, EmbeddedRedis
+from runtime.local.ports import free_port
 from runtime.postgres import Pool, open_pool, session
 from runtime.seal import Seal
 from runtime.settings import Settings, read_settings

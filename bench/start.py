@@ -12,7 +12,7 @@ from pathlib import Path
 
 from bench.environment import BenchEnvironment
 from bench.report import Finding
-from runtime.local.embedded import free_port
+from runtime.local.ports import free_port
 
 _ROOT = Path(__file__).resolve().parent.parent
 _READY_S_MAX = 120.0

@@ -1,6 +1,6 @@
-"""What every test may ask for: servers only, a migrated database, or the whole system.
+"""The fixtures of all tests: servers, a migrated database, and the whole system.
 
-Each is made once a run (and once a process under xdist), when the first test asks for it.
+Servers and system are started once per run (once per process under xdist), when the first test needs them.
 """
 
 import asyncio
@@ -19,33 +19,35 @@ from tests.support.in_process import Api, open_api
 from tests.support.merchant import ApiMerchant, Books, books_of, new_merchant
 from tests.support.system import TWO_APIS, System, remove_home, temporary_home
 
-# What hypothesis asks is the same in every run, and no clock decides it: a run fails for what was changed. To look for
-# more, name another profile (--hypothesis-profile=default).
+# Hypothesis generates the same examples in every run and has no deadline, so that a run fails only because of a change.
+# To search for more, name another profile (--hypothesis-profile=default).
 settings.register_profile(
     "same_every_run", derandomize=True, deadline=None, database=None, suppress_health_check=[HealthCheck.too_slow]
 )
 settings.load_profile("same_every_run")
 
-# Modules and tests, half a million objects, are there until the run ends. Looked through again and again while they are
-# made, they take a third of that time, in each process.
+# Modules and tests, half a million objects, stay until the run ends. Garbage collection while they are loaded takes a
+# third of the loading time, in each process.
 gc.disable()
 
 
-_OF_SYSTEM = pytest.StashKey[set[Path]]()
-"""Files with a test of the whole system."""
+_SYSTEM_FILES = pytest.StashKey[set[Path]]()
+"""Files with a test that uses the whole system."""
 _SYSTEM = pytest.StashKey[System]()
-"""The one that runs."""
+"""The system that is running."""
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """What takes minutes is run by `make fault`, and where it is named. Files of the whole system come first: it is
-    stopped when they are done, and takes 3 s of a core a minute at rest, in each process. Of these and the others first
-    those with what is slow: one process would be left with it at the end, and the rest have nothing more to do."""
+    """Orders the tests, and deselects heavy ones unless `make fault` runs or the command line names their file.
+
+    Files that use the whole system come first, so that it can be stopped afterwards: idle, it takes 3 s of a core per
+    minute, in each process. Within both groups, files with slow tests come first: otherwise one process would run them
+    at the end while the others have nothing left to do."""
     slow = {item.path for item in items if item.get_closest_marker("slow") is not None}
-    config.stash[_OF_SYSTEM] = {
+    config.stash[_SYSTEM_FILES] = {
         item.path for item in items if isinstance(item, pytest.Function) and "system" in item.fixturenames
     }
-    items.sort(key=lambda item: (item.path not in config.stash[_OF_SYSTEM], item.path not in slow))
+    items.sort(key=lambda item: (item.path not in config.stash[_SYSTEM_FILES], item.path not in slow))
     if os.environ.get("FAULT") == "full" or any("::" in each or each.endswith(".py") for each in config.args):
         return
     heavy = [item for item in items if item.get_closest_marker("heavy") is not None]
@@ -63,24 +65,26 @@ def pytest_runtestloop() -> None:
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_teardown(item: pytest.Item, nextitem: pytest.Item | None) -> Iterator[None]:
     yield
-    if nextitem is not None and nextitem.path not in item.config.stash[_OF_SYSTEM]:
+    if nextitem is not None and nextitem.path not in item.config.stash[_SYSTEM_FILES]:
         _stop_system(item.config)
 
 
 def _stop_system(config: pytest.Config) -> None:
-    """Once, when nothing needs it any more: it must stop cleanly, and have left in no log what no log may hold."""
+    """Stop the system once no test needs it; it must stop cleanly, and its logs must not contain secrets or personal
+    data."""
     if (whole := config.stash.get(_SYSTEM, None)) is None:
         return
     del config.stash[_SYSTEM]
     code = whole.stop()
     assert code == 0, f"quita up ended with {code}:\n{whole.said()[-4000:]}"
-    # After all tests of it: none of them, whatever it sent.
+    # Checked after all tests of the system, so that it covers everything they sent.
     assert whole.leaked() == []
 
 
 class Servers:
-    """PostgreSQL, migrated, and Redis; DATABASE_URL (DATABASE_OWNER_URL, DATABASE_REPORT_URL) and REDIS_URL name others
-    when they are set. `database_url` is the application's role; what it may not do, tests do as `owner_url`."""
+    """PostgreSQL, migrated, and Redis: embedded ones, or those that DATABASE_URL (DATABASE_OWNER_URL,
+    DATABASE_REPORT_URL) and REDIS_URL name. `database_url` is for the application's role; `owner_url` is for what this
+    role may not do."""
 
     def __init__(self, database_url: str, redis_url: str, owner_url: str, report_url: str) -> None:
         self.database_url = database_url
@@ -118,7 +122,7 @@ def servers() -> Iterator[Servers]:
 async def pool(servers: Servers) -> AsyncIterator[Any]:
     from runtime.postgres import open_pool
 
-    # All open from the start: with one that is, what a test does ten times at once would be done one after the other.
+    # All connections are open from the start; otherwise ten concurrent operations of a test would first run one by one.
     opened = await open_pool(servers.database_url, name="tests", size=10, size_min=10)
     yield opened
     await opened.close()
@@ -126,7 +130,7 @@ async def pool(servers: Servers) -> AsyncIterator[Any]:
 
 @pytest.fixture(scope="session")
 async def table_owner(servers: Servers) -> AsyncIterator[Any]:
-    """Connections of the owner of the tables, for what no process of ours may do."""
+    """Connections of the owner of the tables, for operations that no process of the service may do."""
     from runtime.postgres import open_pool
 
     opened = await open_pool(servers.owner_url, name="tests as owner", size=4)
@@ -136,7 +140,7 @@ async def table_owner(servers: Servers) -> AsyncIterator[Any]:
 
 @pytest.fixture
 async def conn(pool: Any) -> AsyncIterator[Any]:
-    """A connection in a transaction that is rolled back: what the test writes is gone after it."""
+    """A connection in a transaction that is rolled back after the test."""
     async with pool.acquire() as connection:
         transaction = connection.transaction()
         await transaction.start()
@@ -148,8 +152,8 @@ async def conn(pool: Any) -> AsyncIterator[Any]:
 
 @pytest.fixture(scope="session")
 def system(request: pytest.FixtureRequest) -> Iterator[System]:
-    """Everything, as `make up` runs it. A run fails when it does not stop cleanly, or when something that no log may
-    hold stands in one (tests/support/log_search.py)."""
+    """The whole system, as `make up` runs it. The run fails when it does not stop cleanly, or when a log contains
+    secrets or personal data (tests/support/log_search.py)."""
     whole = System(temporary_home(), env=TWO_APIS)
     try:
         request.config.stash[_SYSTEM] = whole.start()
@@ -163,14 +167,14 @@ def system(request: pytest.FixtureRequest) -> Iterator[System]:
 
 @pytest.fixture
 async def merchant(system: System) -> AsyncIterator[ApiMerchant]:
-    """A merchant of the test's own in the whole system."""
+    """A new merchant for this test in the whole system."""
     async with new_merchant(system) as opened:
         yield opened
 
 
 @pytest.fixture
 async def books(system: System) -> AsyncIterator[Books]:
-    """The whole system's database, to be read."""
+    """A connection to the whole system's database."""
     async with books_of(system) as opened:
         yield opened
 

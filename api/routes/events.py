@@ -6,6 +6,7 @@ from msgspec.structs import replace
 from api.answers import Answer
 from api.context import ApiContext
 from api.paging import PagedList, page_of
+from api.query import Query
 from api.route import Call, Route, routes_of
 from domain.errors import Code, Refused
 from readmodels.page import SequencePosition, SortOrder
@@ -35,14 +36,17 @@ EventPage = page_of(EventItem, "EventPage")
 
 
 async def list_events(context: ApiContext, call: Call) -> Answer:
-    request = EVENTS.read(context, call)
-    filters = request.filters
-    if filters.after_sequence is not None:
-        if request.query.values("order") == ["desc"]:
-            raise Refused(Code.VALIDATION_ERROR, fields={"order": "after_sequence implies asc"})
-        filters = replace(filters, order=SortOrder.ASC)
+    request = EVENTS.read(context, call, _row_filters)
     await context.charges.expire_overdue(call.caller.owner)
-    return await request.page(event_page, Raw, filters=filters)
+    return await request.page(event_page, Raw)
+
+
+def _row_filters(filters: EventFilters, query: Query) -> EventFilters:
+    if filters.after_sequence is None:
+        return filters
+    if query.values("order") == ["desc"]:
+        raise Refused(Code.VALIDATION_ERROR, fields={"order": "after_sequence implies asc"})
+    return replace(filters, order=SortOrder.ASC)
 
 
 EVENTS = PagedList(

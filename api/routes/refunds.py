@@ -16,6 +16,7 @@ from api.gate import SANDBOX_BANK, scenario_of
 from api.idempotency.replay import answer_created, replay
 from api.idempotency.used_keys import UsedKey
 from api.paging import PagedList, page_of
+from api.query import Query
 from api.route import Call, Route, routes_of
 from commands.money.refund import NewRefund, TransferDestination
 from domain.errors import Code, Refused, required
@@ -121,10 +122,12 @@ async def list_refunds(context: ApiContext, call: Call) -> Answer:
 
 
 async def list_of_charge(context: ApiContext, call: Call) -> Answer:
-    request = OF_CHARGE.read(context, call)
-    charge_id = charge_id_of(call)
-    await context.charges.find(charge_id, call.caller.owner)
-    return await request.page(refund_page, filters=RefundFilters(charge_id=charge_id, order=request.filters.order))
+    def row_filters(query: ListFilters, _: Query) -> RefundFilters:
+        return RefundFilters(charge_id=charge_id_of(call), order=query.order)
+
+    request = OF_CHARGE.read(context, call, row_filters)
+    await context.charges.find(charge_id_of(call), call.caller.owner)
+    return await request.page(refund_page)
 
 
 async def _find_refund(context: ApiContext, call: Call, refund_id: UUID) -> RefundProjection:

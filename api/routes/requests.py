@@ -8,6 +8,7 @@ from msgspec import Struct
 from api.answers import Answer, Field, encode
 from api.context import ApiContext
 from api.paging import PagedList, page_of
+from api.query import Query
 from api.route import Call, Route, routes_of
 from domain.errors import Code, Refused, required
 from domain.instants import iso
@@ -67,16 +68,17 @@ RequestPage = page_of(RequestItem, "RequestPage")
 async def list_requests(context: ApiContext, call: Call) -> Answer:
     """Answers a page. A page may be short or empty although another follows: a search reads a bounded number of
     requests for each page."""
-    request = REQUESTS.read(context, call)
-    query = request.filters
-    filters = RequestFilters(
+    request = REQUESTS.read(context, call, _row_filters)
+    return await request.page(partial(request_page, since=call.at - KEPT), _item)
+
+
+def _row_filters(query: AskedFilters, _: Query) -> RequestFilters:
+    return RequestFilters(
         order=query.order,
         status=StatusClass(query.status or ""),
         path=query.path or "",
         client_id=query.client_id or "",
     )
-
-    return await request.page(partial(request_page, since=call.at - KEPT), _item, filters=filters)
 
 
 async def look_up(context: ApiContext, call: Call) -> Answer:

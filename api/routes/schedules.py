@@ -52,6 +52,7 @@ from api.context import ApiContext
 from api.gate import approved_now, check_terms
 from api.idempotency.replay import answer_created, replay
 from api.paging import PagedList, page_of
+from api.query import Query
 from api.route import Call, Route, routes_of
 from commands.schedules import METHODS, PIX, NewSchedule, change_schedule, create_schedule
 from domain.boleto.codes import LAST_DUE
@@ -205,13 +206,15 @@ async def list_schedules(context: ApiContext, call: Call) -> Answer:
 
 async def list_charges(context: ApiContext, call: Call) -> Answer:
     """Answers a page of the schedule's charges by number, newest first by default."""
-    request = OF_SCHEDULE.read(context, call)
-    schedule_id = _schedule_id(call)
-    await _find_schedule(context, call, schedule_id)
+
+    def row_filters(query: ListFilters, _: Query) -> NumberFilters:
+        return NumberFilters(schedule_id=_schedule_id(call), order=query.order)
+
+    request = OF_SCHEDULE.read(context, call, row_filters)
+    await _find_schedule(context, call, _schedule_id(call))
     await context.charges.expire_overdue(call.caller.owner)
-    filters = NumberFilters(schedule_id=schedule_id, order=request.filters.order)
     read_page = partial(scheduled_charges, seal=context.seal, app_url=context.settings.app_url, now=context.now())
-    return await request.page(read_page, filters=filters)
+    return await request.page(read_page)
 
 
 async def pause(context: ApiContext, call: Call) -> Answer:

@@ -25,8 +25,9 @@ from cli.run.cell_workers import CellWatch
 from cli.run.child import CannotRun, Child, Port
 from cli.run.serve import api_children, is_ready, locked, make_metrics_folder, reachable, serve_metrics
 from cli.run.supervise import Supervisor, say
-from runtime.local.embedded import EmbeddedPostgres, EmbeddedRedis, port_is_free, remembered_port
+from runtime.local.embedded import EmbeddedPostgres, EmbeddedRedis
 from runtime.local.files import write_private
+from runtime.local.ports import port_is_free, remembered_port
 from runtime.local.postgres_account import CannotStart
 from runtime.production import is_loopback
 from runtime.settings import Settings, read_settings

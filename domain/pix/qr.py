@@ -32,8 +32,8 @@ QUIET_MODULES = 4  # ISO 18004: white on each side
 MASK = 2
 
 _BYTE_MODE = "0100"
-_RUN_BYTES = 8  # bytes of the payload that are looked up together
-_RUNS_MAX = 512  # runs cached for each place: at most 5 MB for version 9
+_CHECKSUM_BYTES = 4  # at the end of a BR Code
+_COUNTRY = b"5802BR"  # in a BR Code the merchant's name and city follow it
 # Codes are written with their most significant bit first.
 _LITERALS = {0x00: "100", 0x0F: "101", 0xF0: "110", 0xFF: "111"}
 _DARK_IS_ONE = bytes.maketrans(b"0f", b"\1\0")
@@ -114,25 +114,6 @@ class _Contribution(dict[int, int]):
         return change
 
 
-class _Run(dict[bytes, int]):
-    """The change that a run of bytes at one place of the payload makes to the stream.
-
-    Two thirds of a BR Code are the same in all charges of a merchant, so most runs are cached here.
-    """
-
-    __slots__ = ("_contributions",)
-
-    def __init__(self, contributions: tuple[_Contribution, ...]) -> None:
-        self._contributions = contributions
-
-    def __missing__(self, run: bytes) -> int:
-        change = reduce(xor, map(getitem, self._contributions, run), 0)
-        if len(self) >= _RUNS_MAX:
-            self.clear()  # the runs that every charge has come back at once, those of single charges do not
-        self[run] = change
-        return change
-
-
 class _Layout(NamedTuple):
     """The layout of the compressed pixels of one version. Bits count from the first bit of the stream."""
 
@@ -157,16 +138,45 @@ class _Frame(NamedTuple):
     empty: int  # the stream of a symbol all of whose data bits are 0
     columns: tuple[int, ...]  # the bits of the stream that each data bit flips
     first: int  # the data bit at which the payload begins
-    runs: tuple[_Run, ...]  # by place in the payload, _RUN_BYTES each
+    contributions: tuple[_Contribution, ...]  # by position in the payload
     head: bytes  # of the PNG, up to and including the length of its pixel data
 
 
 def _stream(payload: bytes) -> tuple[int, _Frame]:
-    """Returns the compressed pixels of a payload, as a little-endian integer, and the frame of its version."""
-    stream, frame = _blank(len(payload))
-    for start, run in zip(range(0, len(payload), _RUN_BYTES), frame.runs, strict=False):
-        stream ^= run[payload[start : start + _RUN_BYTES]]
-    return stream, frame
+    """Returns the compressed pixels of a payload, as a little-endian integer, and the frame of its version.
+
+    The BR Codes of a merchant differ from the last segment of the location to the amount, and in the checksum. What
+    the rest contributes is cached. Any other payload gives the same symbol as slowly as if nothing were cached.
+    """
+    length = len(payload)
+    checksum_at = max(0, length - _CHECKSUM_BYTES)
+    tail_at = payload.rfind(_COUNTRY, 0, checksum_at)
+    if tail_at < 0:
+        tail_at = checksum_at
+    segment_at = payload.rfind(b"/", 0, tail_at) + 1
+    stream, frame = _with_head(payload[:segment_at], length)
+    stream ^= _tail_change(payload[tail_at:checksum_at], length)
+    stream = _change(stream, frame, payload[segment_at:tail_at], segment_at)
+    return _change(stream, frame, payload[checksum_at:], checksum_at), frame
+
+
+@lru_cache(maxsize=256)  # a bank's host, for each length of a payload
+def _with_head(head: bytes, length: int) -> tuple[int, _Frame]:
+    """Returns the stream of a payload of `length` bytes that begins with `head`, the rest being zeros."""
+    stream, frame = _blank(length)
+    return _change(stream, frame, head, 0), frame
+
+
+@lru_cache(maxsize=4096)  # 5 MB: a merchant's name and city, for each length of a payload
+def _tail_change(tail: bytes, length: int) -> int:
+    """Returns the change that `tail`, which ends where the checksum begins, makes to the stream of zeros."""
+    _, frame = _blank(length)
+    return _change(0, frame, tail, length - _CHECKSUM_BYTES - len(tail))
+
+
+def _change(stream: int, frame: _Frame, part: bytes, start: int) -> int:
+    """Returns `stream` with the bytes of `part` in place of the zero bytes from `start` on."""
+    return reduce(xor, map(getitem, frame.contributions[start : start + len(part)], part), stream)
 
 
 @lru_cache(maxsize=BYTES_MAX)  # bounded by the lengths there are
@@ -225,7 +235,7 @@ def _frame(version: int) -> _Frame:
         empty=stream ^ _zeros_change(1, columns, first),
         columns=columns,
         first=first,
-        runs=tuple(_Run(contributions[at : at + _RUN_BYTES]) for at in range(0, len(contributions), _RUN_BYTES)),
+        contributions=contributions,
         head=b"\x89PNG\r\n\x1a\n" + header + struct.pack(">I", data_bytes),
     )
 

@@ -5,7 +5,6 @@ started them ends. Synchronous: the supervisor and the tests call it before an e
 """
 
 import contextlib
-import itertools
 import os
 import secrets
 import shutil
@@ -19,6 +18,7 @@ from typing import IO, TypeAlias
 
 from runtime.cells.number import CELLS_MAX
 from runtime.local.files import open_log, write_private
+from runtime.local.ports import new_port, port_is_free, remembered_port
 from runtime.local.postgres_account import MAJOR, Account, CannotStart, package, postgres_account
 from runtime.local.process import child_setup
 
@@ -49,39 +49,6 @@ _SETTINGS = {
 # For tests. A commit still reaches the operating system before it is acknowledged: kill -9 loses nothing, only a crash
 # of the machine does.
 _UNSAFE_SETTINGS = {"fsync": "off", "full_page_writes": "off"}
-
-
-_PORTS = range(10_240, 32_768)
-"""Below the ports that the system gives to outgoing connections (32768 and up on Linux, 49152 on macOS): such a
-connection could have the port before the server that it was chosen for."""
-# Processes that are started together begin apart. Steps of 4 leave the ports after a chosen one to others of its kind.
-_port_walk = itertools.count(os.getpid() * 352, 4)
-
-
-def free_port() -> int:
-    """A port that is free, and that this process has not chosen before."""
-    return next(filter(port_is_free, (_PORTS[at % len(_PORTS)] for at in _port_walk)))
-
-
-def port_is_free(port: int) -> bool:
-    with socket.socket() as probe:
-        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        try:
-            probe.bind(("127.0.0.1", port))
-        except OSError:
-            return False
-        return True
-
-
-def remembered_port(file: Path) -> int:
-    """The port stored in `file` when it is still free, else a new one, which is stored."""
-    try:
-        port = int(file.read_text(encoding="ascii"))
-        if port_is_free(port):
-            return port
-    except (OSError, ValueError, OverflowError):
-        pass
-    return _new_port(file)
 
 
 class EmbeddedPostgres:
@@ -141,7 +108,7 @@ class EmbeddedPostgres:
             self._port = remembered_port(self._home / "postgres.port")
             if self._run_server(account, data):
                 return
-            _new_port(self._home / "postgres.port")
+            new_port(self._home / "postgres.port")
         raise CannotStart(f"PostgreSQL does not start; see {self._log_path()}")
 
     def restart(self) -> None:
@@ -238,7 +205,7 @@ class EmbeddedRedis:
             self._port = remembered_port(self._home / "redis.port")
             if self._run_server():
                 return
-            _new_port(self._home / "redis.port")
+            new_port(self._home / "redis.port")
         raise CannotStart(f"Valkey does not start; see {self._log_path()}")
 
     def restart(self) -> None:
@@ -370,12 +337,6 @@ def _make_home(home: Path) -> Path:
     home.mkdir(mode=0o711, parents=True, exist_ok=True)
     (home / "logs").mkdir(mode=0o700, exist_ok=True)
     return home
-
-
-def _new_port(file: Path) -> int:
-    port = free_port()
-    write_private(file, str(port).encode())
-    return port
 
 
 def _remembered_password(file: Path) -> str:

@@ -14,7 +14,7 @@ from api.admission import BYTES_MAX
 from api.rate import Buckets
 from commands.merchants.merchants import set_rate
 from domain.errors import Refused
-from runtime.local.embedded import free_port
+from runtime.local.ports import free_port
 from runtime.metrics import exposition
 from tests.support.in_process import Api, Reply, bearer, open_api
 

@@ -185,6 +185,16 @@ async def test_faults_of_query_and_headers_come_before_an_unknown_charge_or_acco
     assert (await api.ask(method, path.format(id=of), query=query, headers=headers, body=sent)).code() == code
 
 
+@pytest.mark.parametrize(
+    "path",
+    ["/v1/accounts/{id}/ledger", "/v1/charges/{id}/refunds", "/v1/charge-schedules/{id}/charges"],
+)
+async def test_a_cursor_is_read_before_the_resource_of_the_list_is_looked_up(api: Api, path: str) -> None:
+    token = await api.token(mode="production")
+    reply = await api.get(path.format(id="00000000-0000-4000-8000-000000000000") + "?cursor=x", token=token)
+    assert reply.code() == "CURSOR_INVALID"
+
+
 async def test_the_idempotency_lookup_comes_before_kyc(api: Api, pool: Any) -> None:
     token, used = await api.token(mode="production"), secrets.token_hex(8)
     assert (await api.post(PIX, api.pix(), token=token, key=used)).status == 201

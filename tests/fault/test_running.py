@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from runtime.local.embedded import free_port
+from runtime.local.ports import free_port
 from tests.support.system import ROOT, TWO_APIS, System, remove_home, temporary_home, until
 
 pytestmark = pytest.mark.slow

@@ -1,4 +1,4 @@
-"""An amount that is one goes through to the cent, everywhere it is seen; a text that is none is AMOUNT_INVALID."""
+"""A valid amount is kept to the cent everywhere it is shown; any other value is refused with AMOUNT_INVALID."""
 
 import re
 import secrets
@@ -17,12 +17,12 @@ quick = settings(
 )
 
 
-def shown(cents: int) -> str:
+def in_reais(cents: int) -> str:
     return f"{cents // 100}.{cents % 100:02}"
 
 
 def spellings(cents: int) -> list[str]:
-    """Every way the contract lets a merchant write it, with up to ten digits of reais."""
+    """All spellings of an amount that the contract allows, with up to ten digits of reais."""
     whole, rest = divmod(cents, 100)
     ways = [f"{whole}.{rest:02}", f"{whole:010}.{rest:02}"]
     if rest % 10 == 0:
@@ -34,36 +34,38 @@ def spellings(cents: int) -> list[str]:
 
 @quick
 @given(cents=st.integers(1, CENTS_MAX) | st.sampled_from([1, 9, 10, 99, 100, 101, 1000, CENTS_MAX - 1, CENTS_MAX]))
-async def test_an_amount_is_the_same_to_the_cent_wherever_it_is_seen(api: Api, cents: int) -> None:
+async def test_an_amount_is_the_same_to_the_cent_in_the_charge_and_in_its_br_code(api: Api, cents: int) -> None:
     for text in spellings(cents):
         made = await api.create(amount=text)
-        assert made["amount"] == shown(cents)
-        assert parse_br_code(made["pix"]["qr_code"])["54"] == shown(cents)
+        assert made["amount"] == in_reais(cents)
+        assert parse_br_code(made["pix"]["qr_code"])["54"] == in_reais(cents)
         read = await api.get(f"/v1/charges/{made['charge_id']}", token=await api.token())
         assert read.json() == made
 
 
-async def test_the_wallet_adds_up_to_the_cent(api: Api) -> None:
+async def test_balance_and_ledger_add_up_to_the_cent(api: Api) -> None:
     token, account = await api.token(), api.first.account_id
     total = 0
     for cents in (1, 10, 99, 101, 123_456_789, CENTS_MAX, CENTS_MAX - 7):
-        made = await api.create(amount=shown(cents))
+        made = await api.create(amount=in_reais(cents))
         paid = await api.post(f"/v1/charges/{made['charge_id']}/simulate-payment", None, token=token)
-        assert paid.json()["payment"]["amount"] == paid.json()["payment"]["net_amount"] == shown(cents)
+        assert paid.json()["payment"]["amount"] == paid.json()["payment"]["net_amount"] == in_reais(cents)
         total += cents
         balance = (await api.get(f"/v1/accounts/{account}/balance", token=token)).json()["balance"]
         line = (await api.get(f"/v1/accounts/{account}/ledger?limit=1", token=token)).json()["data"][0]
-        assert balance == line["balance_after"] == shown(total)
-        assert line["amount"] == shown(cents)
+        assert balance == line["balance_after"] == in_reais(total)
+        assert line["amount"] == in_reais(cents)
     lines = (await api.get(f"/v1/accounts/{account}/ledger?limit=100", token=token)).json()["data"]
     assert sum(int(line["amount"].replace(".", "")) for line in lines) == total
 
 
-almost = st.text("0123456789.,+-eE_ \n\t٠١٣０９xX%\u00a0\u2009", max_size=14)
+near_amounts = st.text("0123456789.,+-eE_ \n\t٠١٣０９xX%\u00a0\u2009", max_size=14)
 
 
 @settings(quick, max_examples=400)
-@given(text=almost | st.text(max_size=12) | st.floats().map(str) | st.decimals().map(str) | st.integers().map(str))
+@given(
+    text=near_amounts | st.text(max_size=12) | st.floats().map(str) | st.decimals().map(str) | st.integers().map(str)
+)
 async def test_a_text_is_an_amount_exactly_when_the_contract_says_so(api: Api, text: str) -> None:
     good = re.fullmatch(r"[0-9]{1,10}(\.[0-9]{1,2})?", text, re.ASCII) is not None and bool(re.search("[1-9]", text))
     reply = await api.post("/v1/charges/pix", api.pix(text), token=await api.token(), key=secrets.token_hex(8))
@@ -78,6 +80,6 @@ async def test_a_text_is_an_amount_exactly_when_the_contract_says_so(api: Api, t
     value=st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False)
     | st.lists(st.text(max_size=3), max_size=2) | st.dictionaries(st.text(max_size=3), st.text(max_size=3), max_size=2)
 )  # fmt: skip
-async def test_no_other_json_type_is_an_amount(api: Api, value: Any) -> None:
+async def test_a_value_of_another_json_type_is_no_amount(api: Api, value: Any) -> None:
     reply = await api.post("/v1/charges/pix", api.pix(value), token=await api.token(), key=secrets.token_hex(8))
     assert reply.code() == "AMOUNT_INVALID"

@@ -1,7 +1,8 @@
-"""Boletos of every due date and any amount, number and bank, both ways; and what a typing mistake does to them.
+"""Boletos of every due date and any amount, number and bank are built and parsed back; mistyped digits are detected.
 
-python-stdnum judges the check digits of the fields (modulo 10 is Luhn's); the general one is judged by what defines
-it: with the weights of the others and itself once, the whole is divisible by 11, unless it was written 1 for 0, 10, 11.
+The check digits of the fields are compared with python-stdnum (modulo 10 is Luhn's). The general check digit is
+verified by its definition: the weighted sum of the other digits plus the check digit is divisible by 11, unless a
+result of 0, 10 or 11 was written as 1.
 """
 
 from contextlib import suppress
@@ -32,7 +33,7 @@ ALL_DUE_DATES = [FIRST_DUE + timedelta(days=days) for days in range((LAST_DUE - 
 FIELD = free_field("3128557", 1, "17")
 
 dues = st.dates(FIRST_DUE, LAST_DUE)
-# 1 to ten nines, as many of few digits as of ten: an even draw would hardly ever have less than nine.
+# 1 to ten nines, each number of digits as often as the others: an even draw would hardly ever have less than nine.
 amounts = st.tuples(st.integers(1, 10), st.integers(1, 10**10 - 1)).map(lambda drawn: drawn[1] % 10 ** drawn[0] or 1)
 controls = amounts
 convenios = st.integers(1_000_000, 9_999_999).map(str)
@@ -48,12 +49,12 @@ boletos = st.builds(
 
 
 def remainder(code: str) -> int:
-    """Of the weighted sum of a barcode's digits other than the check digit, by 11."""
+    """The remainder by 11 of the weighted sum of a barcode's digits without the check digit."""
     weights = "4329876543298765432987654329876543298765432"  # as the manuals print them
     return sum(int(digit) * int(weight) for digit, weight in zip(code[:4] + code[5:], weights, strict=True)) % 11
 
 
-def is_read(text: str) -> bool:
+def is_accepted(text: str) -> bool:
     try:
         barcode_of_line(text)
     except ValueError:
@@ -65,9 +66,9 @@ def test_every_due_date_has_its_own_factor() -> None:
     assert [due_factor(due) for due in ALL_DUE_DATES] == list(range(1000, 10_000))
 
 
-def test_a_boleto_of_every_due_date_is_read_as_it_was_written() -> None:
+def test_boletos_of_every_due_date_are_parsed_back_as_built() -> None:
     for number, due in enumerate(ALL_DUE_DATES):
-        cents = 1 + number * 1_111_111  # from one cent to almost the most
+        cents = 1 + number * 1_111_111  # from one cent to almost the largest amount
         code = barcode(bank="001", free_field=FIELD, due=due, amount_cents=cents)
         assert barcode_of_line(line(code)) == code
         assert parse_barcode(code) == Barcode("001", due_factor(due), cents, FIELD)
@@ -77,17 +78,17 @@ def test_a_boleto_of_every_due_date_is_read_as_it_was_written() -> None:
 @given(convenio=convenios, control=controls, due=dues, cents=amounts)
 @example(convenio="1000000", control=1, due=FIRST_DUE, cents=1)
 @example(convenio="9999999", control=CONTROL_MAX, due=LAST_DUE, cents=BOLETO_CENTS_MAX)
-def test_a_boleto_of_ours_says_in_line_and_barcode_what_was_put_in(
+def test_line_and_barcode_of_our_boletos_contain_what_they_were_built_from(
     convenio: str, control: int, due: date, cents: int
 ) -> None:
     code = barcode(bank="001", free_field=free_field(convenio, control, "17"), due=due, amount_cents=cents)
     text = line(code)
     assert (len(code), len(text)) == (44, 47)
     assert barcode_of_line(text) == code
-    said = parse_barcode(code)
-    assert (said.bank, said.amount_cents) == ("001", cents)
-    assert said.due_factor == due_factor(due)
-    number = f"000{said.free_field[6:23]}"
+    parsed = parse_barcode(code)
+    assert (parsed.bank, parsed.amount_cents) == ("001", cents)
+    assert parsed.due_factor == due_factor(due)
+    number = f"000{parsed.free_field[6:23]}"
     assert number == number_at_bank(convenio, control)
     assert parse_number(number) == (convenio, control)
     assert printed_number(number)[:-2] == number[3:]
@@ -96,7 +97,7 @@ def test_a_boleto_of_ours_says_in_line_and_barcode_what_was_put_in(
 
 @settings(max_examples=300, **SAME_EVERY_RUN)
 @given(code=boletos)
-def test_check_digits_are_what_their_definitions_ask_for(code: str) -> None:
+def test_check_digits_follow_their_definitions(code: str) -> None:
     text = line(code)
     for field in (text[:10], text[10:21], text[21:32]):
         assert luhn.is_valid(field)
@@ -116,10 +117,10 @@ def test_one_wrong_digit_in_a_line_is_noticed_except_where_the_standard_cannot(c
             if digit == text[place]:
                 continue
             mistyped = text[:place] + digit + text[place + 1 :]
-            # Fields and check digits: always. Factor and amount: unless both sums are ones that are written 1.
+            # In fields and check digits always; in factor and amount unless both sums give a digit written as 1.
             mistaken = code[: place - 28] + digit + code[place - 27 :] if place > 32 else ""
-            unnoticed = bool(mistaken) and {remainder(code), remainder(mistaken)} <= {0, 1, 10}
-            assert is_read(mistyped) is unnoticed, (place, digit)
+            undetected = bool(mistaken) and {remainder(code), remainder(mistaken)} <= {0, 1, 10}
+            assert is_accepted(mistyped) is undetected, (place, digit)
 
 
 @settings(max_examples=60, **SAME_EVERY_RUN)
@@ -131,18 +132,18 @@ def test_one_wrong_digit_in_a_barcode_is_noticed_except_where_the_standard_canno
             if digit == code[place]:
                 continue
             mistaken = code[:place] + digit + code[place + 1 :]
-            unnoticed = place not in (3, 4) and {remainder(code), remainder(mistaken)} <= {0, 1, 10}
+            undetected = place not in (3, 4) and {remainder(code), remainder(mistaken)} <= {0, 1, 10}
             try:
                 parse_barcode(mistaken)
                 read = True
             except ValueError:
                 read = False
-            assert read is unnoticed, (place, digit)
+            assert read is undetected, (place, digit)
 
 
 @settings(max_examples=400, **SAME_EVERY_RUN)
 @given(text=st.one_of(st.text(max_size=60), st.text("0123456789", min_size=44, max_size=48)))
-def test_reading_junk_raises_nothing_but_value_errors(text: str) -> None:
+def test_parsing_arbitrary_text_raises_only_value_errors(text: str) -> None:
     for read in (barcode_of_line, parse_barcode, line, printed_line, parse_number, printed_number):
         with suppress(ValueError):
             read(text)
@@ -153,7 +154,7 @@ def test_reading_junk_raises_nothing_but_value_errors(text: str) -> None:
     text=st.one_of(st.text("ABCabc çãõáéíóúâêôàüÇÃÕÁÉÍÓÚ&-.,/'ºª–", max_size=80), st.text(max_size=80)),
     length_max=st.integers(1, 60),
 )
-def test_folded_text_is_bounded_settled_and_in_the_banks_letters(text: str, length_max: int) -> None:
+def test_folded_text_is_within_its_length_idempotent_and_in_the_banks_letters(text: str, length_max: int) -> None:
     folded = fold_for_bank(text, length_max)
     assert len(folded) <= length_max
     assert set(folded) <= set("ABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789 .,/&-")

@@ -1,4 +1,5 @@
-"""What a boleto costs, for any terms and days: to the cent what exact fractions say, and never odd along the days."""
+"""The amount due of a boleto for any terms and days: equal to exact fractions, rounded to the cent, and never smaller
+on a later day once the boleto is late."""
 
 from datetime import date, timedelta
 from fractions import Fraction
@@ -26,8 +27,8 @@ def agreed(draw: st.DrawFn) -> tuple[PaymentTerms, int, date]:
     return terms, amount_cents, due
 
 
-def near(cents: int, exact: Fraction) -> bool:
-    """Half a cent at most from what it is exactly, and up when it is half."""
+def is_rounded(cents: int, exact: Fraction) -> bool:
+    """At most half a cent from the exact value; half a cent is rounded up."""
     return -Fraction(1, 2) < cents - exact <= Fraction(1, 2)
 
 
@@ -35,24 +36,24 @@ def near(cents: int, exact: Fraction) -> bool:
 def test_each_part_is_rounded_once_and_the_total_is_their_sum(case: tuple[PaymentTerms, int, date], after: int) -> None:
     terms, amount_cents, due = case
     on = due + timedelta(days=after)
-    asked = amount_due(terms, amount_cents=amount_cents, due=due, on=on)
-    assert asked.total_cents == amount_cents + asked.fine_cents + asked.interest_cents - asked.discount_cents
-    assert 0 <= asked.discount_cents <= amount_cents
+    amount = amount_due(terms, amount_cents=amount_cents, due=due, on=on)
+    assert amount.total_cents == amount_cents + amount.fine_cents + amount.interest_cents - amount.discount_cents
+    assert 0 <= amount.discount_cents <= amount_cents
     late = (on - effective_due_date(due)).days
     if late <= 0:
-        assert asked.fine_cents == asked.interest_cents == 0
+        assert amount.fine_cents == amount.interest_cents == 0
         return
-    assert asked.discount_cents == 0
+    assert amount.discount_cents == 0
     if terms.fine is not None and terms.fine.percent_bps:
-        assert near(asked.fine_cents, Fraction(amount_cents * terms.fine.percent_bps, 10_000))
+        assert is_rounded(amount.fine_cents, Fraction(amount_cents * terms.fine.percent_bps, 10_000))
     if terms.interest is not None:
         month = Fraction(amount_cents * terms.interest.month_bps, 10_000)
         exact = Fraction(terms.interest.day_cents * late) or month * late / 30
-        assert near(asked.interest_cents, exact)
+        assert is_rounded(amount.interest_cents, exact)
 
 
 @given(agreed())
-def test_it_never_costs_less_on_a_later_day_once_it_is_late(case: tuple[PaymentTerms, int, date]) -> None:
+def test_the_amount_due_of_a_late_boleto_never_falls_from_day_to_day(case: tuple[PaymentTerms, int, date]) -> None:
     terms, amount_cents, due = case
     effective = effective_due_date(due)
     late = [
@@ -66,7 +67,7 @@ def test_it_never_costs_less_on_a_later_day_once_it_is_late(case: tuple[PaymentT
 
 @st.composite
 def scheduled(draw: st.DrawFn) -> ScheduleTerms:
-    # Mostly what may be agreed: of terms that are wrong nothing else is promised.
+    # Mostly valid terms, because the test promises nothing about the charges of invalid ones.
     before = sorted(draw(st.lists(st.integers(0, 31), max_size=3, unique=True)), reverse=True)
     in_percent = draw(st.booleans())
     value = {"percent_bps": draw(BPS)} if in_percent else {"amount_cents": draw(st.integers(1, 9_999))}
@@ -79,7 +80,7 @@ def scheduled(draw: st.DrawFn) -> ScheduleTerms:
 
 
 @given(scheduled(), AMOUNTS, st.integers(15, 30), st.booleans(), DAYS, st.integers(0, 30))
-def test_terms_that_a_schedule_may_have_each_of_its_charges_may_have(
+def test_valid_terms_of_a_schedule_are_valid_for_each_of_its_charges(
     terms: ScheduleTerms, amount_cents: int, issue_days_before: int, company: bool, due: date, issued_before: int
 ) -> None:
     wrong = wrong_schedule_terms(terms, amount_cents=amount_cents, issue_days_before=issue_days_before, company=company)

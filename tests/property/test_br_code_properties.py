@@ -1,4 +1,4 @@
-"""BR Codes of any merchant and any amount, judged by starkbank-brcode, which was written by others."""
+"""BR Codes of any merchant and any amount, parsed by the library starkbank-brcode."""
 
 import re
 from contextlib import suppress
@@ -16,7 +16,7 @@ SAME_EVERY_RUN: Any = {"derandomize": True, "deadline": None, "database": None}
 
 locations = st.text("abcdefghijklmnopqrstuvwxyzABCXYZ0123456789-._~/", min_size=1, max_size=77)
 amounts = st.integers(1, PIX_CENTS_MAX)
-# Real names first, then whatever a form lets through: other scripts, emoji, controls, marks, nothing.
+# Real names first, then whatever a form accepts: other scripts, emoji, control characters, marks, empty text.
 names = st.one_of(
     st.text("ABCabc çãõáéíóúâêôàüÇÃÕÁÉÍÓÚÂÊÔ&-.'ºª", max_size=60),
     st.text(max_size=60),
@@ -27,7 +27,7 @@ names = st.one_of(
 @given(location=locations, cents=amounts, name=names, city=names)
 @example(location="x" * 77, cents=PIX_CENTS_MAX, name="ç" * 60, city="ã" * 60)
 @example(location="x", cents=1, name="", city="")
-def test_every_code_is_accepted_by_another_reader_and_says_what_was_asked(
+def test_another_librarys_reader_finds_location_amount_and_constants_in_every_br_code(
     location: str, cents: int, name: str, city: str
 ) -> None:
     text = dynamic_br_code(location=location, amount_cents=cents, name=name, city=city)
@@ -38,7 +38,7 @@ def test_every_code_is_accepted_by_another_reader_and_says_what_was_asked(
     assert (theirs["01"], theirs["52"], theirs["53"], theirs["58"]) == ("12", "0000", "986", "BR")
     assert parse_amount(theirs["54"], cents_max=PIX_CENTS_MAX) == cents
     assert re.fullmatch(r"[0-9]{1,10}\.[0-9]{2}", theirs["54"])
-    # What no published reader checks: lengths and signs of 59 and 60.
+    # No published reader checks the lengths and characters of objects 59 and 60.
     assert re.fullmatch(r"[!-~]([ -~]{0,23}[!-~])?", theirs["59"])
     assert re.fullmatch(r"[!-~]([ -~]{0,13}[!-~])?", theirs["60"])
     ours = parse_br_code(text)
@@ -50,7 +50,7 @@ def test_every_code_is_accepted_by_another_reader_and_says_what_was_asked(
 
 @settings(max_examples=500, **SAME_EVERY_RUN)
 @given(text=st.text(max_size=80), length_max=st.integers(1, 40))
-def test_folding_is_bounded_printable_and_settled(text: str, length_max: int) -> None:
+def test_folded_text_is_within_its_length_printable_and_idempotent(text: str, length_max: int) -> None:
     folded = ascii_fold(text, length_max, otherwise="RECEBEDOR")
     assert 1 <= len(folded) <= length_max
     assert re.fullmatch(r"[!-~]+( [!-~]+)*", folded)
@@ -59,6 +59,6 @@ def test_folding_is_bounded_printable_and_settled(text: str, length_max: int) ->
 
 @settings(max_examples=200, **SAME_EVERY_RUN)
 @given(text=st.one_of(st.text(max_size=600), st.from_regex(r"\A000201([0-9]{4}.{0,9}){0,9}6304[0-9A-F]{4}\Z")))
-def test_reading_junk_raises_nothing_but_value_errors(text: str) -> None:
+def test_parsing_arbitrary_text_raises_only_value_errors(text: str) -> None:
     with suppress(ValueError):
         parse_br_code(text)

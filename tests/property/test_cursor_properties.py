@@ -1,4 +1,5 @@
-"""A cursor is good for the one walk it was made for, whatever is done to it (contract section 10)."""
+"""A cursor is valid only for the list, account, mode and filters it was made for; any other text is CURSOR_INVALID
+(contract section 10)."""
 
 import base64
 import string
@@ -51,13 +52,13 @@ async def walk(servers: Any) -> AsyncIterator[Walk]:
         yield made_walk
 
 
-def escaped(text: str) -> str:
+def percent_encoded(text: str) -> str:
     return "".join(f"%{byte:02X}" for byte in text.encode("utf-8", "surrogatepass"))
 
 
 @pytest.mark.parametrize("order", ["asc", "desc"])
 @pytest.mark.parametrize("number", range(4))
-async def test_walks_of_any_step_show_every_row_once_and_in_order(walk: Walk, number: int, order: str) -> None:
+async def test_pages_of_any_size_show_every_row_once_and_in_order(walk: Walk, number: int, order: str) -> None:
     path = walk.lists[number]
     whole = (await walk.ask(path, f"limit=100&order={order}")).json()
     assert len(whole["data"]) == COUNT
@@ -75,7 +76,7 @@ async def test_walks_of_any_step_show_every_row_once_and_in_order(walk: Walk, nu
         assert rows == whole["data"]
 
 
-async def test_the_step_may_change_on_the_way(walk: Walk) -> None:
+async def test_the_limit_may_change_from_page_to_page(walk: Walk) -> None:
     for path in walk.lists:
         whole = (await walk.ask(path, "limit=100")).json()["data"]
         rest = (await walk.ask(path, f"limit=100&cursor={walk.cursors[path]}")).json()
@@ -91,10 +92,10 @@ async def test_the_step_may_change_on_the_way(walk: Walk) -> None:
 @example(text="=" * 10)
 @example(text="A" * 513)
 @example(text="A" * 100_000)
-async def test_no_text_is_a_cursor_but_the_one_given(walk: Walk, text: str) -> None:
+async def test_any_text_other_than_the_issued_cursor_is_cursor_invalid(walk: Walk, text: str) -> None:
     for path in walk.lists:
         if text != walk.cursors[path]:
-            assert (await walk.ask(path, f"cursor={escaped(text)}")).code() == "CURSOR_INVALID"
+            assert (await walk.ask(path, f"cursor={percent_encoded(text)}")).code() == "CURSOR_INVALID"
 
 
 @quick
@@ -104,11 +105,13 @@ async def test_no_text_is_a_cursor_but_the_one_given(walk: Walk, text: str) -> N
     sign=st.sampled_from(ALPHABET + "=+/. \n%é"),
     how=st.sampled_from(["replace", "insert", "delete", "cut", "append", "double", "upper"]),
 )
-async def test_a_cursor_that_was_touched_is_none(walk: Walk, number: int, at: int, sign: str, how: str) -> None:
+async def test_a_cursor_that_was_altered_is_cursor_invalid(
+    walk: Walk, number: int, at: int, sign: str, how: str
+) -> None:
     path = walk.lists[number]
     good = walk.cursors[path]
     at %= len(good)
-    touched = {
+    altered = {
         "replace": good[:at] + sign + good[at + 1 :],
         "insert": good[:at] + sign + good[at:],
         "delete": good[:at] + good[at + 1 :],
@@ -117,8 +120,8 @@ async def test_a_cursor_that_was_touched_is_none(walk: Walk, number: int, at: in
         "double": good + good,
         "upper": good.swapcase(),
     }[how]
-    if touched != good:
-        assert (await walk.ask(path, f"cursor={escaped(touched)}")).code() == "CURSOR_INVALID"
+    if altered != good:
+        assert (await walk.ask(path, f"cursor={percent_encoded(altered)}")).code() == "CURSOR_INVALID"
     assert (await walk.ask(path, f"cursor={good}")).status == 200
 
 
@@ -127,8 +130,8 @@ class Place(Struct):
 
 
 @pytest.mark.parametrize("name", ["a", "ab", "abc"], ids=["four bits", "two bits", "no bit"])
-def test_bits_that_say_nothing_are_none_to_change(name: str) -> None:
-    """The last character of base64 has such, where its bytes are not a multiple of three."""
+def test_a_cursor_with_its_unused_bits_changed_is_refused(name: str) -> None:
+    """The last base64 character has unused bits when the number of bytes is not a multiple of three."""
     cursors = Cursors([b"k" * 32])
     text = cursors.write(Place(name), "list")
     assert cursors.read(text, Place, "list") == Place(name)
@@ -137,7 +140,7 @@ def test_bits_that_say_nothing_are_none_to_change(name: str) -> None:
             cursors.read(text[:-1] + other, Place, "list")
 
 
-async def test_a_cursor_of_another_list_account_or_mode_is_none(walk: Walk) -> None:
+async def test_a_cursor_of_another_list_account_or_mode_is_cursor_invalid(walk: Walk) -> None:
     for path, cursor in walk.cursors.items():
         for other in walk.lists:
             if other != path:
@@ -156,12 +159,12 @@ async def test_a_cursor_of_another_list_account_or_mode_is_none(walk: Walk) -> N
         (2, "after_sequence=0"), (2, "created_to=2090-01-01"), (3, "type=payment"), (3, "created_from=2020-01-01"),
     ],
 )  # fmt: skip
-async def test_a_cursor_is_bound_to_its_filters(walk: Walk, number: int, query: str) -> None:
+async def test_a_cursor_with_other_filters_is_cursor_invalid(walk: Walk, number: int, query: str) -> None:
     path = walk.lists[number]
     assert (await walk.ask(path, f"{query}&cursor={walk.cursors[path]}")).code() == "CURSOR_INVALID"
 
 
-async def test_the_same_filters_written_otherwise_are_the_same_walk(walk: Walk) -> None:
+async def test_a_cursor_stays_valid_when_the_same_filters_are_in_another_order(walk: Walk) -> None:
     first = (await walk.ask("/v1/charges", "status=paid&status=pending&limit=2")).json()
     again = await walk.ask(
         "/v1/charges", f"cursor={first['next_cursor']}&limit=2&status=pending&status=paid&order=desc"
@@ -170,7 +173,7 @@ async def test_the_same_filters_written_otherwise_are_the_same_walk(walk: Walk) 
     assert not {row["charge_id"] for row in first["data"]} & {row["charge_id"] for row in again.json()["data"]}
 
 
-async def test_cursors_are_base64url_and_tell_nothing_of_the_account(walk: Walk) -> None:
+async def test_cursors_are_base64url_and_do_not_contain_the_account_id(walk: Walk) -> None:
     for cursor in walk.cursors.values():
         assert set(cursor) <= set(ALPHABET)
         raw = base64.urlsafe_b64decode(cursor + "=" * (-len(cursor) % 4))

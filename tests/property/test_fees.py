@@ -1,4 +1,5 @@
-"""What a payment costs, for any terms and amounts: to the cent what exact fractions say, and never more than it is."""
+"""The fee of a payment for any terms and amounts: equal to exact fractions, rounded to the cent, and never more than
+the payment."""
 
 from fractions import Fraction
 
@@ -24,23 +25,23 @@ AMOUNTS = st.integers(1, PIX_CENTS_MAX)
 
 @st.composite
 def agreed(draw: st.DrawFn) -> FeeTerms:
-    least = draw(CENTS)
+    cents_min = draw(CENTS)
     return FeeTerms(
         pix_bps=draw(st.integers(0, PIX_BPS_MAX)),
         pix_cents=draw(CENTS),
-        pix_cents_min=least,
-        pix_cents_max=draw(st.none() | st.integers(max(least, 1), FEE_CENTS_MAX)),
+        pix_cents_min=cents_min,
+        pix_cents_max=draw(st.none() | st.integers(max(cents_min, 1), FEE_CENTS_MAX)),
         boleto_cents=draw(CENTS),
         withdrawal_cents=draw(CENTS),
     )
 
 
 @given(agreed(), AMOUNTS)
-@example(FeeTerms(pix_bps=50), 100)  # half a cent: up
+@example(FeeTerms(pix_bps=50), 100)  # half a cent is rounded up
 @example(FeeTerms(pix_bps=49), 100)
 @example(FeeTerms(pix_bps=2_000, pix_cents_max=500), 1_000_000)
 @example(FeeTerms(pix_cents_min=300), 299)
-def test_a_pix_costs_its_percentage_rounded_half_up_and_its_amount_within_their_bounds(
+def test_a_pix_fee_is_percentage_rounded_half_up_plus_fixed_amount_within_the_bounds(
     terms: FeeTerms, amount_cents: int
 ) -> None:
     percentage = Fraction(amount_cents * terms.pix_bps, 10_000) + Fraction(1, 2)
@@ -53,20 +54,20 @@ def test_a_pix_costs_its_percentage_rounded_half_up_and_its_amount_within_their_
 
 
 @given(agreed(), AMOUNTS)
-def test_a_boleto_costs_its_amount_and_no_fee_is_more_than_its_payment(terms: FeeTerms, amount_cents: int) -> None:
+def test_a_boleto_fee_is_its_fixed_amount_and_no_fee_exceeds_its_payment(terms: FeeTerms, amount_cents: int) -> None:
     assert payment_fee(terms, method="boleto", amount_cents=amount_cents) == min(terms.boleto_cents, amount_cents)
     assert 0 <= payment_fee(terms, method="pix", amount_cents=amount_cents) <= amount_cents
 
 
 @given(agreed(), AMOUNTS, AMOUNTS)
-def test_a_larger_payment_never_costs_less(terms: FeeTerms, one: int, other: int) -> None:
+def test_the_fee_of_a_larger_payment_is_never_smaller(terms: FeeTerms, one: int, other: int) -> None:
     for method in ("pix", "boleto"):
         smaller, larger = (payment_fee(terms, method=method, amount_cents=cents) for cents in sorted((one, other)))
         assert smaller <= larger
 
 
 @given(agreed(), agreed())
-def test_terms_of_an_account_stand_in_the_place_of_all_of_the_platforms(own: FeeTerms, default: FeeTerms) -> None:
+def test_an_accounts_own_fee_terms_replace_all_terms_of_the_platform(own: FeeTerms, default: FeeTerms) -> None:
     assert terms_in_force(msgspec.json.encode(own), default) == own
     assert terms_in_force(None, default) == default
     assert read_fees(msgspec.json.encode(own)) == own
@@ -74,6 +75,6 @@ def test_terms_of_an_account_stand_in_the_place_of_all_of_the_platforms(own: Fee
 
 @given(agreed(), AMOUNTS)
 @example(FeeTerms(pix_bps=PIX_BPS_MAX, pix_cents_max=1), 1)
-def test_what_can_be_agreed_is_taken_and_nothing_costs_nothing(terms: FeeTerms, amount_cents: int) -> None:
+def test_valid_fee_terms_have_no_faults_and_without_terms_the_fee_is_zero(terms: FeeTerms, amount_cents: int) -> None:
     assert fee_faults(terms) == {}
     assert {payment_fee(NO_FEES, method=each, amount_cents=amount_cents) for each in ("pix", "boleto")} == {0}

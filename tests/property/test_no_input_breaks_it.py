@@ -1,6 +1,6 @@
-"""No input whatever gives a 500 (contract section 2): junk in every part of a request ends in a 4xx envelope.
+"""No input whatever gives a 500 (contract section 2): arbitrary data in any part of a request ends in a 4xx envelope.
 
-In-process, so that each byte is the test's: what a real server would not let through is thrown at us as well.
+The application is called in-process, so that it also gets bytes that a real server would refuse.
 """
 
 import json
@@ -41,8 +41,9 @@ async def api(servers: Any) -> AsyncIterator[Api]:
         yield opened
 
 
-def sound(reply: Reply, path: str = "") -> Reply:
-    """Never a 5xx; a request id; JSON; and an error is the envelope, or RFC 6749's at the token endpoint."""
+def assert_no_5xx(reply: Reply, path: str = "") -> Reply:
+    """Asserts that the reply is no 5xx, has a request id and JSON; an error has the envelope, or RFC 6749's form at the
+    token endpoint."""
     assert reply.status < 500, reply
     assert reply.header("x-request-id"), reply
     assert b"Traceback" not in reply.body
@@ -73,7 +74,7 @@ leaves = st.none() | st.booleans() | numbers | texts
 values = st.recursive(
     leaves, lambda inner: st.lists(inner, max_size=4) | st.dictionaries(texts, inner, max_size=4), max_leaves=12
 )
-# As Python writes it, lone surrogates escaped and NaN as NaN: more than JSON allows, on purpose.
+# As Python writes JSON, with lone surrogates escaped and NaN as NaN: more than JSON allows, on purpose.
 literals = st.sampled_from(
     [
         b"NaN", b"Infinity", b"-Infinity", b"1e400", b"-1e400", b"9" * 5000, b"1" + b"0" * 4000, b"0." + b"1" * 5000,
@@ -98,30 +99,30 @@ def python_json(value: Any) -> bytes:
 @example(name="amount", value="9" * 5000)
 @example(name="external_id", value="\ud800")
 @example(name="payer", value={"name": "\0"})
-async def test_any_value_in_any_field_of_a_creation(api: Api, name: str, value: Any) -> None:
+async def test_any_value_in_any_field_of_a_creation_gives_no_5xx(api: Api, name: str, value: Any) -> None:
     body = python_json(api.pix() | {name: value})
-    sound(await api.post(PIX, body, token=await api.token(), key=secrets.token_hex(8)))
+    assert_no_5xx(await api.post(PIX, body, token=await api.token(), key=secrets.token_hex(8)))
 
 
 @quick
 @given(name=st.sampled_from(PAYER_FIELDS), value=values, mode=st.sampled_from(["test", "production"]))
-async def test_any_value_in_any_field_of_a_payer(api: Api, name: str, value: Any, mode: str) -> None:
+async def test_any_value_in_any_field_of_a_payer_gives_no_5xx(api: Api, name: str, value: Any, mode: str) -> None:
     body = python_json(api.pix(payer={name: value}))
-    sound(await api.post(PIX, body, token=await api.token(mode=mode), key=secrets.token_hex(8)))
+    assert_no_5xx(await api.post(PIX, body, token=await api.token(mode=mode), key=secrets.token_hex(8)))
 
 
 @quick
 @given(
     given_body=st.dictionaries(st.sampled_from((*CREATE_FIELDS, *PAYER_FIELDS, "more", "")) | texts, values, max_size=8)
 )
-async def test_any_object_as_a_creation(api: Api, given_body: dict[str, Any]) -> None:
-    sound(await api.post(PIX, python_json(given_body), token=await api.token(), key=secrets.token_hex(8)))
+async def test_any_object_as_the_body_of_a_creation_gives_no_5xx(api: Api, given_body: dict[str, Any]) -> None:
+    assert_no_5xx(await api.post(PIX, python_json(given_body), token=await api.token(), key=secrets.token_hex(8)))
 
 
 @quick
 @given(given_body=st.dictionaries(st.sampled_from(CANCEL_FIELDS) | texts, values, max_size=4))
-async def test_any_object_as_a_cancellation(api: Api, given_body: dict[str, Any]) -> None:
-    sound(await api.post(CANCEL, python_json(given_body), token=await api.token()))
+async def test_any_object_as_the_body_of_a_cancellation_gives_no_5xx(api: Api, given_body: dict[str, Any]) -> None:
+    assert_no_5xx(await api.post(CANCEL, python_json(given_body), token=await api.token()))
 
 
 @quick
@@ -130,10 +131,10 @@ async def test_any_object_as_a_cancellation(api: Api, given_body: dict[str, Any]
     name=st.sampled_from((*CREATE_FIELDS, *CANCEL_FIELDS, "grant_type", "client_id", "client_secret", "scope", "x")),
     literal=literals,
 )
-async def test_any_literal_in_any_field(api: Api, path: str, name: str, literal: bytes) -> None:
+async def test_any_json_literal_in_any_field_gives_no_5xx(api: Api, path: str, name: str, literal: bytes) -> None:
     fields = {key: msgspec.json.encode(value) for key, value in api.pix().items()} | {name: literal}
     body = b"{%b}" % b",".join(b'"%b":%b' % (key.encode(), value) for key, value in fields.items())
-    sound(await api.post(path, body, token=await api.token(), key=secrets.token_hex(8)), path)
+    assert_no_5xx(await api.post(path, body, token=await api.token(), key=secrets.token_hex(8)), path)
 
 
 @quick
@@ -150,15 +151,15 @@ async def test_any_literal_in_any_field(api: Api, path: str, name: str, literal:
 @example(path=PIX, body=b"9" * 200_000)
 @example(path=PIX, body=b'{"x":-' + b"9" * 200_000 + b"}")
 @example(path=PIX, body=b"x" * 300_000)
-async def test_any_bytes_as_a_body(api: Api, path: str, body: bytes) -> None:
-    sound(await api.post(path, body, token=await api.token(), key=secrets.token_hex(8)), path)
+async def test_any_bytes_as_a_body_give_no_5xx(api: Api, path: str, body: bytes) -> None:
+    assert_no_5xx(await api.post(path, body, token=await api.token(), key=secrets.token_hex(8)), path)
 
 
 @quick
 @given(body=st.binary(max_size=200) | st.dictionaries(texts, texts, max_size=6).map(python_json))
-async def test_any_form_at_the_token_endpoint(api: Api, body: bytes) -> None:
+async def test_any_body_of_any_content_type_at_the_token_endpoint_gives_no_5xx(api: Api, body: bytes) -> None:
     for kind in (b"application/x-www-form-urlencoded", b"application/json", b"multipart/form-data"):
-        sound(await api.ask("POST", TOKEN, headers=[(b"content-type", kind)], body=body), TOKEN)
+        assert_no_5xx(await api.ask("POST", TOKEN, headers=[(b"content-type", kind)], body=body), TOKEN)
 
 
 @quick
@@ -167,12 +168,12 @@ async def test_any_form_at_the_token_endpoint(api: Api, body: bytes) -> None:
         st.tuples(st.sampled_from(["grant_type", "client_id", "client_secret", "scope", "x"]), texts), max_size=6
     )
 )
-async def test_any_fields_at_the_token_endpoint(api: Api, fields: list[tuple[str, str]]) -> None:
+async def test_any_form_fields_at_the_token_endpoint_give_no_5xx(api: Api, fields: list[tuple[str, str]]) -> None:
     body = "&".join(f"{name}={quote(value.encode('utf-8', 'surrogatepass'))}" for name, value in fields).encode()
     kind = (b"content-type", b"application/x-www-form-urlencoded")
-    sound(await api.ask("POST", TOKEN, headers=[kind], body=body), TOKEN)
+    assert_no_5xx(await api.ask("POST", TOKEN, headers=[kind], body=body), TOKEN)
     whole = b"grant_type=client_credentials&" + body
-    sound(await api.ask("POST", TOKEN, headers=[kind], body=whole), TOKEN)
+    assert_no_5xx(await api.ask("POST", TOKEN, headers=[kind], body=whole), TOKEN)
 
 
 header_names = st.sampled_from(
@@ -197,19 +198,21 @@ header_values = (
     headers=st.lists(st.tuples(header_names | st.binary(min_size=1, max_size=20), header_values), max_size=6),
     good=st.booleans(),
 )
-async def test_any_headers(api: Api, route: Any, headers: list[tuple[bytes, bytes]], good: bool) -> None:
+async def test_any_headers_give_no_5xx(api: Api, route: Any, headers: list[tuple[bytes, bytes]], good: bool) -> None:
     own = [JSON, *bearer(await api.token())] if good else []
     path = route.path.replace(":str", "").replace(":path", "")
-    # A content length that lies is the server's business; see tests/integration/api/test_raw_sockets.py.
+    # The server handles a false content length; see tests/integration/api/test_raw_sockets.py.
     given_headers = [header for header in headers if header[0].lower() != b"content-length"]
-    sound(await api.ask(route.method, path, headers=[*own, *given_headers], body=msgspec.json.encode(api.pix())))
+    assert_no_5xx(
+        await api.ask(route.method, path, headers=[*own, *given_headers], body=msgspec.json.encode(api.pix()))
+    )
 
 
 @quick
 @given(value=header_values)
-async def test_any_idempotency_key(api: Api, value: bytes) -> None:
+async def test_any_idempotency_key_is_accepted_or_refused_with_400(api: Api, value: bytes) -> None:
     headers = [JSON, *bearer(await api.token()), (b"idempotency-key", value)]
-    reply = sound(await api.ask("POST", PIX, headers=headers, body=msgspec.json.encode(api.pix())))
+    reply = assert_no_5xx(await api.ask("POST", PIX, headers=headers, body=msgspec.json.encode(api.pix())))
     assert reply.status in (200, 201, 400)
 
 
@@ -231,10 +234,10 @@ parameter_values = (
 @example(route=LISTS[0], pairs=[("limit", "9" * 5000)])
 @example(route=LISTS[0], pairs=[("status", "paid")] * 200)
 @example(route=LISTS[0], pairs=[("created_to", "9999-12-31"), ("created_from", "0001-01-01")])
-async def test_any_parameters_of_a_list(api: Api, route: Any, pairs: list[tuple[str, str]]) -> None:
+async def test_any_parameters_of_a_list_give_no_5xx(api: Api, route: Any, pairs: list[tuple[str, str]]) -> None:
     query = "&".join(f"{quote(name)}={quote(value.encode('utf-8', 'surrogatepass'))}" for name, value in pairs).encode()
     path = route.path.replace("{account_id:str}", str(api.first.account_id))
-    sound(await api.ask("GET", path, query=query, headers=bearer(await api.token())))
+    assert_no_5xx(await api.ask("GET", path, query=query, headers=bearer(await api.token())))
 
 
 @quick
@@ -246,9 +249,9 @@ async def test_any_parameters_of_a_list(api: Api, route: Any, pairs: list[tuple[
 @example(route=LISTS[0], query=b"%")
 @example(route=LISTS[0], query=b"external_id=%")
 @example(route=LISTS[0], query=b"external_id=%zz%f")
-async def test_any_query_string(api: Api, route: Any, query: bytes) -> None:
+async def test_any_query_string_gives_no_5xx(api: Api, route: Any, query: bytes) -> None:
     path = route.path.replace("{account_id:str}", str(api.first.account_id))
-    sound(await api.ask("GET", path, query=query, headers=bearer(await api.token())))
+    assert_no_5xx(await api.ask("GET", path, query=query, headers=bearer(await api.token())))
 
 
 segments = st.sampled_from(
@@ -269,30 +272,32 @@ segments = st.sampled_from(
     method=st.sampled_from(["GET", "POST", "PATCH", "PUT", "DELETE", "HEAD", "OPTIONS", "TRACE", "BREW", "get", ""]),
     good=st.booleans(),
 )
-async def test_any_segment_and_any_method(api: Api, path: str, segment: str, method: str, good: bool) -> None:
+async def test_any_path_segment_and_any_method_give_no_5xx(
+    api: Api, path: str, segment: str, method: str, good: bool
+) -> None:
     for name in ("{charge_id:str}", "{account_id:str}", "{delivery_id:str}", "{key:path}"):
         path = path.replace(name, segment)
     headers = [JSON, (b"idempotency-key", secrets.token_hex(8).encode()), *bearer(await api.token() if good else None)]
-    # Only a POST is a request to the token endpoint: any other method is refused before it, in the envelope.
+    # Only a POST reaches the token endpoint; any other method is refused before it, with the envelope.
     reply = await api.ask(method, path, headers=headers, body=b"{}")
-    if method == "HEAD":  # GET's head alone
+    if method == "HEAD":  # the head of GET's answer, without a body
         assert reply.body == b""
         assert reply.status < 500, reply
         assert reply.header("x-request-id"), reply
     else:
-        sound(reply, path if method == "POST" else "")
+        assert_no_5xx(reply, path if method == "POST" else "")
 
 
 @quick
 @given(parts=st.lists(segments, max_size=6))
 @example(parts=["x" * 70_000])
 @example(parts=["a"] * 5_000)
-async def test_any_path(api: Api, parts: list[str]) -> None:
+async def test_any_path_gives_no_5xx(api: Api, parts: list[str]) -> None:
     for start in ("", "/v1", "/v1/charges"):
-        sound(await api.ask("GET", "/".join([start, *parts]), headers=bearer(await api.token())))
+        assert_no_5xx(await api.ask("GET", "/".join([start, *parts]), headers=bearer(await api.token())))
 
 
-async def test_after_all_of_this_it_still_works(api: Api) -> None:
+async def test_after_all_other_inputs_a_charge_is_created_and_paid(api: Api) -> None:
     made = await api.create()
     reply = await api.post(f"/v1/charges/{made['charge_id']}/simulate-payment", None, token=await api.token())
     assert reply.json()["status"] == "paid"

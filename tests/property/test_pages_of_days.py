@@ -1,4 +1,4 @@
-"""The pages of a range of instants hold each row of it once, in order, however the range and the pages meet."""
+"""The pages of a list within a range of instants contain each row of the range once and in order."""
 
 import asyncio
 from collections.abc import Sequence
@@ -18,7 +18,8 @@ _ROWS = st.sets(st.builds(lambda at, id_: (at, id_), _INSTANTS, _IDS), max_size=
 
 
 async def _fetch(conn: Any, *, order: SortOrder, at: datetime, id: UUID, until: datetime, limit: int) -> list[Any]:
-    """What the statements say: beyond (at, id), to `until`, which a walk back includes and a walk on does not."""
+    """Selects rows as the SQL statements do: those beyond (at, id) up to `until`, which descending order includes and
+    ascending order excludes."""
     if order is SortOrder.DESC:
         found = sorted((row for row in conn if row < (at, id) and row[0] >= until), reverse=True)
     else:
@@ -26,7 +27,9 @@ async def _fetch(conn: Any, *, order: SortOrder, at: datetime, id: UUID, until: 
     return [TimePosition(*row) for row in found[:limit]]
 
 
-async def _all(rows: Any, order: SortOrder, limit: int, after: TimePosition | None, **between: Any) -> Sequence[Any]:
+async def _all_rows(
+    rows: Any, order: SortOrder, limit: int, after: TimePosition | None, **between: Any
+) -> Sequence[Any]:
     found: list[Any] = []
     while True:
         page, after = await time_page(_fetch, rows, order, after, limit, **between)
@@ -59,4 +62,4 @@ def test_every_row_of_the_range_is_on_one_page(
     if after is not None:
         place = (after.at, after.id)
         wanted = [row for row in wanted if (row < place if order is SortOrder.DESC else row > place)]
-    assert asyncio.run(_all(rows, order, limit, after, since=since, before=before)) == wanted
+    assert asyncio.run(_all_rows(rows, order, limit, after, since=since, before=before)) == wanted

@@ -1,4 +1,4 @@
-"""QR symbols of any BR Code: what a phone reads is what the charge says."""
+"""QR symbols of any BR Code: a decoder reads exactly the charge's BR Code."""
 
 from typing import Any
 
@@ -30,6 +30,6 @@ def test_the_image_decodes_to_exactly_the_br_code(text: str) -> None:
 
 @settings(max_examples=200, **SAME_EVERY_RUN)
 @given(payload=st.binary(min_size=1, max_size=512))
-def test_any_bytes_give_segnos_symbol_module_by_module(payload: bytes) -> None:
+def test_the_symbol_of_any_bytes_equals_segnos_module_by_module(payload: bytes) -> None:
     code = segno.make_qr(payload, error="m", boost_error=False, mode="byte", mask=MASK)
     assert symbol(payload).rows == tuple(bytes(row) for row in code.matrix)

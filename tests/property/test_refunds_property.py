@@ -1,6 +1,6 @@
-"""Whatever is paid, cancelled, refunded, carried out and refused, in any order: the books add up and a model agrees.
+"""After payments, cancellations and refunds that succeed or fail, in any order, the books add up and equal a model.
 
-Each example is an account of its own, on the real database; the model is written from the contract (section 11).
+Each example has its own account in a real database; the model is written from the contract (section 11).
 """
 
 import asyncio
@@ -39,7 +39,7 @@ from tests.support.banking import make_account, make_charges, utc_now
 SEAL = Seal(bytes(32))
 CHARGES = 3
 AMOUNT = 10
-"""Cents of each charge: small, so that sums meet their bounds often."""
+"""Cents of each charge: so small that sums often reach their bounds."""
 
 
 class Pay(Struct, frozen=True):
@@ -51,41 +51,41 @@ class Cancel(Struct, frozen=True):
     charge: int
 
 
-class Ask(Struct, frozen=True):
-    """Of the charge's settling payment, or of its nth; all that remains, or so many cents."""
+class RequestRefund(Struct, frozen=True):
+    """A refund of the charge's settling payment (None) or of its nth; of all that remains (None) or of some cents."""
 
     charge: int
     payment: int | None
     cents: int | None
 
 
-class AskTogether(Struct, frozen=True):
-    asks: Sequence[Ask]
+class RequestRefundsTogether(Struct, frozen=True):
+    asks: Sequence[RequestRefund]
 
 
 class End(Struct, frozen=True):
-    """Of the refunds so far these end, together."""
+    """These refunds end together; they are counted back from the newest."""
 
     refunds: Sequence[int]
     well: bool
 
 
 _charge = st.integers(0, CHARGES - 1)
-_asks = st.builds(
-    Ask,
+_refund_requests = st.builds(
+    RequestRefund,
     _charge,
     st.sampled_from([None, None, None, 0, 1, 2]),
     st.none() | st.integers(1, AMOUNT + 2) | st.integers(1, 4),
 )
 _ends = st.builds(End, st.lists(st.integers(0, 11), min_size=1, max_size=6), st.sampled_from([True, True, False]))
 STEPS = st.lists(
-    # What stands twice is drawn twice as often: most of what happens is money coming, and going back.
+    # A step listed twice is drawn twice as often: most steps are payments and refunds.
     st.one_of(
-        _asks,
+        _refund_requests,
         _ends,
         _ends,
         st.builds(Pay, _charge, st.sampled_from([AMOUNT, AMOUNT, AMOUNT, 4, AMOUNT + 5])),
-        st.builds(AskTogether, st.lists(_asks, min_size=2, max_size=6)),
+        st.builds(RequestRefundsTogether, st.lists(_refund_requests, min_size=2, max_size=6)),
         st.builds(Cancel, _charge),
     ),
     min_size=20,
@@ -93,7 +93,7 @@ STEPS = st.lists(
 )
 
 
-class MPayment(Struct):
+class ModelPayment(Struct):
     cents: int
     settles: bool
     back: int = 0
@@ -104,25 +104,25 @@ class MPayment(Struct):
         return self.cents - self.back - self.going
 
 
-class MCharge(Struct):
+class ModelCharge(Struct):
     status: str
-    payments: list[MPayment]
+    payments: list[ModelPayment]
 
 
-class MRefund(Struct):
+class ModelRefund(Struct):
     charge: int
-    payment: MPayment
+    payment: ModelPayment
     cents: int
     refund_id: UUID
     status: str = "pending"
 
 
 class Model:
-    """What the contract says should be."""
+    """The state that the contract prescribes."""
 
     def __init__(self) -> None:
-        self.charges = [MCharge("pending", []) for _ in range(CHARGES)]
-        self.refunds: list[MRefund] = []
+        self.charges = [ModelCharge("pending", []) for _ in range(CHARGES)]
+        self.refunds: list[ModelRefund] = []
 
     @property
     def balance(self) -> int:
@@ -131,12 +131,12 @@ class Model:
     def pay(self, step: Pay) -> None:
         charge = self.charges[step.charge]
         settles = charge.status == "pending" and step.cents >= AMOUNT
-        charge.payments.append(MPayment(step.cents, settles))
+        charge.payments.append(ModelPayment(step.cents, settles))
         if settles:
             charge.status = "paid"
 
-    def ask(self, step: Ask, refund_id: UUID) -> str:
-        """The code of the refusal, empty when it begins."""
+    def ask(self, step: RequestRefund, refund_id: UUID) -> str:
+        """Returns the code of the refusal, or empty text when the refund begins."""
         charge = self.charges[step.charge]
         if step.payment is None:
             found = [payment for payment in charge.payments if payment.settles]
@@ -149,10 +149,10 @@ class Model:
         if not 0 < cents <= payment.remaining:
             return "REFUND_EXCEEDS"
         payment.going += cents
-        self.refunds.append(MRefund(step.charge, payment, cents, refund_id))
+        self.refunds.append(ModelRefund(step.charge, payment, cents, refund_id))
         return ""
 
-    def end(self, refund: MRefund, *, well: bool) -> None:
+    def end(self, refund: ModelRefund, *, well: bool) -> None:
         if refund.status != "pending":
             return
         refund.status = "succeeded" if well else "failed"
@@ -165,7 +165,7 @@ class Model:
 
 
 class Books:
-    """The same, really."""
+    """The same operations on the real database."""
 
     def __init__(self, pool: Pool, account: UUID, charges: list[UUID]) -> None:
         self.pool = pool
@@ -181,14 +181,14 @@ class Books:
             await confirm_payments(conn, [confirmation], now=utc_now(), seal=SEAL, fees=NO_FEES)
 
     async def cancel(self, step: Cancel) -> None:
-        wish = cancellation(
+        change = cancellation(
             self.charges[step.charge], None, reason=CancelReason.CANCELLED, actor="test", request_id=None
         )
         async with transaction(self.pool) as conn:
-            await change_charges(conn, [wish], now=_now())
+            await change_charges(conn, [change], now=_now())
 
-    async def ask(self, asks: Sequence[Ask], ids: Sequence[UUID]) -> list[str]:
-        asked = [
+    async def ask(self, asks: Sequence[RequestRefund], ids: Sequence[UUID]) -> list[str]:
+        new_refunds = [
             NewRefund(
                 owner=Owner(self.account, Mode.SANDBOX), key=str(refund_id), fingerprint=bytes(32), refund_id=refund_id,
                 charge_id=self.charges[each.charge], amount_cents=each.cents,
@@ -199,10 +199,10 @@ class Books:
             for each, refund_id in zip(asks, ids, strict=True)
         ]  # fmt: skip
         async with transaction(self.pool) as conn:
-            answers = await begin_refunds(conn, asked, now=_now(), transfers_cents_max=500_000)
+            answers = await begin_refunds(conn, new_refunds, now=_now(), transfers_cents_max=500_000)
         return [answer.code.name if isinstance(answer, Refused) else "" for answer in answers]
 
-    async def end(self, refunds: Sequence[MRefund], *, well: bool) -> None:
+    async def end(self, refunds: Sequence[ModelRefund], *, well: bool) -> None:
         endings = [
             Ending(
                 charge_id=self.charges[each.charge],
@@ -215,7 +215,7 @@ class Books:
             await end_refunds(conn, endings, now=_now())
 
     async def _payment(self, charge: int, position: int) -> UUID:
-        """The nth in the order in which they were booked; nobody's when there are not as many."""
+        """The id of the nth payment in the order of booking; an unknown id when there are fewer payments."""
         found = await self.pool.fetchval(
             "SELECT payment_id FROM read_ledger WHERE charge_id = $1 AND type = 'payment'"
             " ORDER BY sequence OFFSET $2 LIMIT 1",
@@ -226,8 +226,8 @@ class Books:
 
 @pytest.fixture(scope="module")
 async def journaled(servers: Any) -> AsyncIterator[None]:
-    """What all of it leaves is what the journal says."""
-    before = await verify(servers.database_url)  # what other tests have bent is not ours to judge
+    """After the tests, the read tables still follow from the journal."""
+    before = await verify(servers.database_url)  # differences that other tests caused are not counted
     yield
     assert await verify(servers.database_url) == before
 
@@ -260,27 +260,27 @@ async def test_the_books_add_up_and_agree_with_the_model(pool: Pool, journaled: 
                 if model.charges[which].status == "pending":
                     model.charges[which].status = "cancelled"
                 await books.cancel(step)
-            case Ask() | AskTogether():
-                asks = [step] if isinstance(step, Ask) else list(step.asks)
+            case RequestRefund() | RequestRefundsTogether():
+                asks = [step] if isinstance(step, RequestRefund) else list(step.asks)
                 ids = [new_id() for _ in asks]
                 expected = [model.ask(ask, refund_id) for ask, refund_id in zip(asks, ids, strict=True)]
                 assert await books.ask(asks, ids) == expected
             case End(positions, well):
-                # The newest refunds: those before have ended, most of them.
+                # The newest refunds, because most of the older ones have ended.
                 last = len(model.refunds) - 1
-                some = [model.refunds[last - each] for each in dict.fromkeys(positions) if each <= last]
-                if some:
-                    await books.end(some, well=well)
-                for each in some:
+                ending = [model.refunds[last - each] for each in dict.fromkeys(positions) if each <= last]
+                if ending:
+                    await books.end(ending, well=well)
+                for each in ending:
                     model.end(each, well=well)
-        await _agree(pool, model, books)
+        await _assert_books_equal_model(pool, model, books)
     for charge in model.charges:
         event(charge.status)
     for refund in model.refunds:
         event(refund.status)
 
 
-async def _agree(pool: Pool, model: Model, books: Books) -> None:
+async def _assert_books_equal_model(pool: Pool, model: Model, books: Books) -> None:
     rows = await pool.fetch(
         "SELECT sequence, amount_cents, balance_after_cents, type, refund_id FROM read_ledger"
         " WHERE account_id = $1 AND test ORDER BY sequence", books.account,
@@ -320,42 +320,44 @@ async def _agree(pool: Pool, model: Model, books: Books) -> None:
             assert round(float(found.refundable_remaining) * 100) == each.payment.remaining
 
 
-async def test_money_that_comes_and_goes_at_once_never_stands_in_its_own_way(pool: Pool, journaled: None) -> None:
-    """Batches of payments, refunds and endings on the same charges, on several connections: each ends, it adds up."""
+async def test_concurrent_payments_refunds_and_endings_never_deadlock_and_the_books_add_up(
+    pool: Pool, journaled: None
+) -> None:
+    """Batches of payments, refunds and endings on the same charges, on several connections."""
     account = await make_account(pool)
     places = [Location(secrets.randbits(60), f"bank.example.com/{secrets.token_hex(12)}") for _ in range(20)]
     charges = await make_charges(pool, account, places, test=True, amount_cents=100)
     books = Books(pool, account, charges)
     for number in range(20):
         await books.pay(Pay(number, 100))
-    chance = random.Random(7)
-    begun: list[MRefund] = []
-    nowhere = MPayment(0, True)
+    rng = random.Random(7)
+    begun_refunds: list[ModelRefund] = []
+    unused_payment = ModelPayment(0, True)
 
     async def ask() -> None:
         for _ in range(25):
-            asks = [Ask(number, None, 3) for number in chance.sample(range(20), 6)]
+            asks = [RequestRefund(number, None, 3) for number in rng.sample(range(20), 6)]
             ids = [new_id() for _ in asks]
             codes = await books.ask(asks, ids)
-            begun.extend(
-                MRefund(each.charge, nowhere, 3, refund_id)
+            begun_refunds.extend(
+                ModelRefund(each.charge, unused_payment, 3, refund_id)
                 for each, refund_id, code in zip(asks, ids, codes, strict=True)
                 if not code
             )
 
     async def end() -> None:
         for _ in range(40):
-            some = chance.sample(begun, min(len(begun), 8))
-            if some:
-                await books.end(some, well=chance.random() < 0.5)
+            ending = rng.sample(begun_refunds, min(len(begun_refunds), 8))
+            if ending:
+                await books.end(ending, well=rng.random() < 0.5)
             await asyncio.sleep(0.002)
 
     async def pay() -> None:
         for _ in range(40):
-            await books.pay(Pay(chance.randrange(20), 100))
+            await books.pay(Pay(rng.randrange(20), 100))
 
     await asyncio.gather(ask(), ask(), ask(), end(), end(), pay(), pay())
-    await books.end(begun[:100], well=True)
+    await books.end(begun_refunds[:100], well=True)
     row = await pool.fetchrow(
         "SELECT sum(amount_cents - refunded_cents - refunding_cents) AS still_there,"
         " (SELECT balance_cents FROM account_clock WHERE account_id = $1) AS balance"
@@ -363,4 +365,4 @@ async def test_money_that_comes_and_goes_at_once_never_stands_in_its_own_way(poo
     )  # fmt: skip
     assert row is not None
     assert row["still_there"] == row["balance"]
-    assert len(begun) > 200
+    assert len(begun_refunds) > 200

@@ -1,5 +1,5 @@
-"""Sums are those of the charges and lines they are of, however far the kept totals lag: over midnights of São Paulo,
-the ends of months, years and a decade, with clocks that stand still or go back."""
+"""Sums equal those of their charges and ledger lines, however far the stored totals lag: across midnights in São Paulo
+and the ends of months, years and a decade, with clocks that stand still or go back."""
 
 from collections import Counter
 from collections.abc import AsyncIterator
@@ -31,7 +31,7 @@ from tests.support.partners import fold_all, fold_all_that_is_settled, new_charg
 
 BEGINS: Final = datetime(2027, 12, 30, 2, 59, tzinfo=UTC)
 STEPS: Final = 60
-LOOK_EVERY: Final = 12
+CHECK_EVERY: Final = 12
 FOLDED_AT_ONCE: Final = 5
 REFUNDED_WITHIN: Final = timedelta(days=80)
 FEES: Final = FeeTerms(pix_bps=150, pix_cents_min=20)
@@ -49,14 +49,14 @@ def _day(at: datetime) -> date:
     return at.astimezone(SAO_PAULO).date()
 
 
-def _next(at: datetime, chance: Random) -> datetime:
-    """Often within two seconds of a midnight, of a month's or of a year's."""
-    day, near = _day(at), timedelta(milliseconds=chance.randint(-1_500, 1_500))
-    match chance.randrange(8):
+def _next_instant(at: datetime, rng: Random) -> datetime:
+    """Often within two seconds of the end of a day, a month or a year."""
+    day, near = _day(at), timedelta(milliseconds=rng.randint(-1_500, 1_500))
+    match rng.randrange(8):
         case 0 | 1 | 2:
-            return at + timedelta(seconds=chance.randint(-2, 2))
+            return at + timedelta(seconds=rng.randint(-2, 2))
         case 3:
-            return at + timedelta(hours=chance.randint(1, 30))
+            return at + timedelta(hours=rng.randint(1, 30))
         case 4 | 5:
             return day_begins(day + timedelta(days=1)) + near
         case 6:
@@ -66,38 +66,38 @@ def _next(at: datetime, chance: Random) -> datetime:
 
 
 class _History:
-    """What happens to two accounts, one of which is charged fees, in both modes."""
+    """Random charges, payments, refunds and expiries of two accounts in both modes; one account is charged fees."""
 
-    def __init__(self, pool: Pool, accounts: list[UUID], chance: Random) -> None:
-        self.pool, self.accounts, self.chance = pool, accounts, chance
+    def __init__(self, pool: Pool, accounts: list[UUID], rng: Random) -> None:
+        self.pool, self.accounts, self.rng = pool, accounts, rng
         self.at = BEGINS
         self._charges: list[tuple[UUID, UUID, bool, int]] = []
         self._payments: list[tuple[UUID, UUID, bool, UUID, int, datetime]] = []
 
     async def begin(self) -> None:
-        """Wallets that cover what refunds do not bring back."""
+        """Give each wallet a balance that covers the fees that refunds do not return."""
         for account_id in self.accounts:
             for mode in Mode:
                 charge_id = await new_charge(self.pool, account_id, 10_000_00, test=mode.test, at=self.at)
                 await paid_again(self.pool, charge_id, 10_000_00, None, now=self.at)
 
     async def step(self) -> None:
-        chance = self.chance
-        at = self.at = to_millisecond(_next(self.at, chance))
-        account_id, test, cents = chance.choice(self.accounts), chance.random() < 0.2, chance.randint(100, 90_000)
-        match chance.randrange(6):
+        rng = self.rng
+        at = self.at = to_millisecond(_next_instant(self.at, rng))
+        account_id, test, cents = rng.choice(self.accounts), rng.random() < 0.2, rng.randint(100, 90_000)
+        match rng.randrange(6):
             case 0 | 1:
-                lifetime = timedelta(days=chance.choice([1, 400]))
+                lifetime = timedelta(days=rng.choice([1, 400]))
                 charge_id = await new_charge(self.pool, account_id, cents, test=test, at=at, lifetime=lifetime)
                 self._charges.append((charge_id, account_id, test, cents))
-            case 2 | 3 if self._charges:  # some a second time, or too much
-                charge_id, account_id, test, cents = chance.choice(self._charges[-9:])
-                cents += chance.choice([0, 0, 7])
+            case 2 | 3 if self._charges:  # some of them are paid twice, or too much
+                charge_id, account_id, test, cents = rng.choice(self._charges[-9:])
+                cents += rng.choice([0, 0, 7])
                 payment_id = await paid_again(self.pool, charge_id, cents, None, now=at)
                 self._payments.append((charge_id, account_id, test, payment_id, cents, at))
             case 4 if self._payments and at - self._payments[-1][-1] < REFUNDED_WITHIN:
                 charge_id, account_id, test, payment_id, cents, _ = self._payments.pop()
-                failing, part = chance.random() < 0.3, max(1, cents // 3)
+                failing, part = rng.random() < 0.3, max(1, cents // 3)
                 await refunds(
                     self.pool, account_id, [(charge_id, payment_id, part)], test=test, failing=failing, now=at
                 )
@@ -110,36 +110,38 @@ class _History:
 
 
 @pytest.mark.parametrize("seed", [1, 2])
-async def test_sums_are_of_their_charges_and_lines(pool: Pool, seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_sums_equal_those_of_their_charges_and_ledger_lines(
+    pool: Pool, seed: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(fold, "ROWS_MAX", FOLDED_AT_ONCE)
-    chance = Random(seed)
+    rng = Random(seed)
     accounts = [await make_account(pool) for _ in range(2)]
     await pool.execute("UPDATE account SET fees = $2 WHERE account_id = $1", accounts[0], msgspec.json.encode(FEES))
-    history = _History(pool, accounts, chance)
+    history = _History(pool, accounts, rng)
     await history.begin()
     for number in range(1, STEPS + 1):
         await history.step()
-        if chance.random() < 0.4:
+        if rng.random() < 0.4:
             await fold_all_that_is_settled(pool)
-        if number % LOOK_EVERY == 0:
-            await _look(pool, accounts, chance)
+        if number % CHECK_EVERY == 0:
+            await _assert_sums(pool, accounts, rng)
     await fold_all(pool)
-    await _look(pool, accounts, chance)
+    await _assert_sums(pool, accounts, rng)
     for account_id in accounts:
-        await _reported(pool, account_id)
+        await _assert_receipts_report(pool, account_id)
 
 
-async def _look(pool: Pool, accounts: list[UUID], chance: Random) -> None:
+async def _assert_sums(pool: Pool, accounts: list[UUID], rng: Random) -> None:
     async with session(pool) as conn:
         for account_id in accounts:
             for mode in Mode:
                 owner = Owner(account_id, mode)
                 charges = await _rows(conn, "SELECT created_at AS at, * FROM charge", owner)
                 lines = await _rows(conn, "SELECT created_at AS at, * FROM read_ledger", owner)
-                await _charges_summed(conn, owner, charges, chance)
-                await _days_closed(conn, owner, lines, chance)
+                await _assert_charge_sums(conn, owner, charges, rng)
+                await _assert_daily_closings(conn, owner, lines, rng)
                 if mode is Mode.PRODUCTION:
-                    await _lines_summed(conn, owner, lines, chance)
+                    await _assert_ledger_sums(conn, owner, lines, rng)
 
 
 async def _rows(conn: Connection, select: str, owner: Owner) -> list[Any]:
@@ -147,14 +149,14 @@ async def _rows(conn: Connection, select: str, owner: Owner) -> list[Any]:
     return sorted(rows, key=lambda row: row.get("sequence") or 0)
 
 
-def _range(rows: list[Any], chance: Random) -> tuple[date, date]:
+def _random_range(rows: list[Any], rng: Random) -> tuple[date, date]:
     days = [_day(row["at"]) for row in rows] or [_day(BEGINS)]
-    first, last = sorted(chance.choice(days) + timedelta(days=chance.randint(-1, 1)) for _ in range(2))
+    first, last = sorted(rng.choice(days) + timedelta(days=rng.randint(-1, 1)) for _ in range(2))
     return first, last
 
 
-async def _charges_summed(conn: Connection, owner: Owner, charges: list[Any], chance: Random) -> None:
-    for first, last in [(date.min, date.max), *(_range(charges, chance) for _ in range(3))]:
+async def _assert_charge_sums(conn: Connection, owner: Owner, charges: list[Any], rng: Random) -> None:
+    for first, last in [(date.min, date.max), *(_random_range(charges, rng) for _ in range(3))]:
         filters = ChargeFilters(created_from=day_begins(first), created_to=day_ends(last))
         found = await charge_sums(conn, owner, filters)
         wanted: Counter[str] = Counter()
@@ -164,9 +166,9 @@ async def _charges_summed(conn: Connection, owner: Owner, charges: list[Any], ch
         assert {status: found[status].cents for status in STATUSES} == {each: wanted[each] for each in STATUSES}
 
 
-async def _days_closed(conn: Connection, owner: Owner, lines: list[Any], chance: Random) -> None:
-    first, _ = _range(lines, chance)
-    days = [first + timedelta(days=number) for number in range(-1, chance.randint(0, CLOSINGS_MAX - 2))]
+async def _assert_daily_closings(conn: Connection, owner: Owner, lines: list[Any], rng: Random) -> None:
+    first, _ = _random_range(lines, rng)
+    days = [first + timedelta(days=number) for number in range(-1, rng.randint(0, CLOSINGS_MAX - 2))]
     for day in await closings(conn, owner, days or [first]):
         of_day = [row for row in lines if _day(row["at"]) == day.on]
         before = sum(row["amount_cents"] for row in lines if _day(row["at"]) < day.on)
@@ -178,21 +180,21 @@ async def _days_closed(conn: Connection, owner: Owner, lines: list[Any], chance:
         )  # fmt: skip
 
 
-async def _lines_summed(conn: Connection, owner: Owner, lines: list[Any], chance: Random) -> None:
-    for first, last in [(date.min, date.max), *(_range(lines, chance) for _ in range(3))]:
+async def _assert_ledger_sums(conn: Connection, owner: Owner, lines: list[Any], rng: Random) -> None:
+    for first, last in [(date.min, date.max), *(_random_range(lines, rng) for _ in range(3))]:
         found = await ledger_sums(conn, owner, LedgerFilters(created_from=day_begins(first), created_to=day_ends(last)))
-        assert {each.type: each.cents for each in found if each.lines} == _moved(lines, first, last)
+        assert {each.type: each.cents for each in found if each.lines} == _moved_by_type(lines, first, last)
     received = await payment_sum(conn, owner, PaymentFilters())
-    of_all = _moved(lines, date.min, date.max)
+    of_all = _moved_by_type(lines, date.min, date.max)
     assert (received.cents, -received.fee_cents) == (of_all.get("payment", 0), of_all.get("fee", 0))
     if lines:
         ends = max(_day(row["at"]) for row in lines)
         for month in await settled_months(conn, owner.account_id, min(_day(row["at"]) for row in lines), ends):
             last = (month.month + timedelta(days=31)).replace(day=1) - timedelta(days=1)
-            assert (month.off_cents, dict(month.moved)) == (0, _moved(lines, month.month, last))
+            assert (month.off_cents, dict(month.moved)) == (0, _moved_by_type(lines, month.month, last))
 
 
-def _moved(lines: list[Any], first: date, last: date) -> dict[str, int]:
+def _moved_by_type(lines: list[Any], first: date, last: date) -> dict[str, int]:
     moved: dict[str, int] = {}
     for row in lines:
         if first <= _day(row["at"]) <= last:
@@ -200,15 +202,15 @@ def _moved(lines: list[Any], first: date, last: date) -> dict[str, int]:
     return moved
 
 
-async def _reported(pool: Pool, account_id: UUID) -> None:
-    """What was received, by month: the payments by the day of their credit, which are the lines."""
+async def _assert_receipts_report(pool: Pool, account_id: UUID) -> None:
+    """The report of receipts by month equals the payments by the day of their credit."""
     async with session(pool) as conn:
         paid = await conn.fetch(
             "SELECT credited_at AS at, * FROM payment WHERE account_id = $1 AND NOT test", account_id
         )
         first, last = min(_day(row["at"]) for row in paid), max(_day(row["at"]) for row in paid)
-        asked = ReportQuery(first=first, last=last, today=last, account_id=account_id, by=By.MONTH)
+        query = ReportQuery(first=first, last=last, today=last, account_id=account_id, by=By.MONTH)
         wanted: Counter[date] = Counter()
         for row in paid:
             wanted[_day(row["at"]).replace(day=1)] += row["amount_cents"]
-        assert {row[0]: row[3] async for row in REPORTS["receipts"].rows(keeping(conn), asked)} == wanted
+        assert {row[0]: row[3] async for row in REPORTS["receipts"].rows(keeping(conn), query)} == wanted

@@ -1,4 +1,4 @@
-"""One process of the API, as `quita serve` runs it, on a port and with bounds of its own."""
+"""One process of the API, as `quita serve` runs it, on its own port and with its own settings."""
 
 import secrets
 import signal
@@ -19,7 +19,7 @@ from cli.run.serve import is_ready
 from commands.bank_orders.pix_locations import add_to_pool
 from commands.merchants.merchants import MerchantCreated, create_merchant
 from domain.mode import Mode
-from runtime.local.embedded import free_port
+from runtime.local.ports import free_port
 from runtime.local.process import child_setup
 from runtime.postgres import connect
 from tests.support.system import ROOT
@@ -54,7 +54,7 @@ class ApiProcess:
 @contextmanager
 def api_process(servers: Any, folder: Path, **env: str) -> Iterator[ApiProcess]:
     port, log = free_port(), folder / f"api-{secrets.token_hex(4)}.log"
-    given = {
+    settings = {
         "DATABASE_URL": servers.database_url,
         "REDIS_URL": servers.redis_url,
         "SECRET_KEY": "5e" * 32,
@@ -68,10 +68,10 @@ def api_process(servers: Any, folder: Path, **env: str) -> Iterator[ApiProcess]:
     }
     with socket.socket() as listening, log.open("ab") as out:
         listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        listening.bind(("0.0.0.0", port))  # noqa: S104 - a client's own address may be any of loopback
+        listening.bind(("0.0.0.0", port))  # noqa: S104 - clients may use any loopback address
         process = subprocess.Popen(
             [sys.executable, "-m", "cli.run.serve", str(listening.fileno())],
-            cwd=ROOT, env=given, stdout=out, stderr=out, stdin=subprocess.DEVNULL, pass_fds=(listening.fileno(),),
+            cwd=ROOT, env=settings, stdout=out, stderr=out, stdin=subprocess.DEVNULL, pass_fds=(listening.fileno(),),
             preexec_fn=child_setup(death_signal=signal.SIGTERM),
         )  # fmt: skip
         try:

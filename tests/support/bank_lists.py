@@ -1,4 +1,4 @@
-"""A bank's lists as a whole: every page of every interval."""
+"""Reads a bank's lists completely: every page of every interval."""
 
 from collections.abc import Awaitable, Callable
 from datetime import date, datetime, timedelta

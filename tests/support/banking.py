@@ -34,7 +34,7 @@ from readmodels.charges.charge import ChargeDoc
 from runtime.coordination.due_times import DueTimes
 from runtime.ids import new_id, new_token
 from runtime.jobs import Jobs
-from runtime.local.embedded import free_port
+from runtime.local.ports import free_port
 from runtime.postgres import Pool, transaction
 from runtime.redis import open_redis
 from runtime.seal import Seal
@@ -42,9 +42,9 @@ from runtime.settings import Settings, read_settings
 from tests.support.orders import ever
 from workers.context import Context
 
-SECRET_KEY = "5e" * 32  # of every process at the database of all tests
+SECRET_KEY = "5e" * 32  # the key of every process that uses the database of all tests
 BANK: Final = "001"
-"""The COMPE code of the bank that carries everything here."""
+"""The COMPE code of the bank of all charges in tests."""
 CLIENT = {"client_id": "loja", "client_secret": "segredo", "app_key": "chave-do-app"}
 
 
@@ -71,7 +71,7 @@ def adapter_at(
     detail_age_s: float = 0.0,
     **options: Any,
 ) -> BancoDoBrasil:
-    """The adapter of the bank at `url`; `options` are its transport's. `transfers_url` is on its wire unless given."""
+    """The adapter of the bank at `url`; `options` are those of its transport. By default transfers go to `url` too."""
     limits = {"read_s": 2.0, "write_s": 2.0}
     transport = Transport(http, **({"oauth_url": f"{url}/oauth/token"} | CLIENT | limits | options))
     pix = ApiPix(transport, api_url=f"{url}/pix/v2", now=now)
@@ -83,16 +83,18 @@ def adapter_at(
         now=now,
         detail_age_s=detail_age_s,
     )
-    sends = f"{url}/transfers/v1" if transfers_url == "" else transfers_url
+    transfers_at = f"{url}/transfers/v1" if transfers_url == "" else transfers_url
     cobvs = ApiCobv(transport, api_url=f"{url}/pix/v2", now=now)
-    return BancoDoBrasil(pix, cobvs, boletos, PixTransfers(transport, api_url=f"{url}/pix/v2", transfers_url=sends))
+    return BancoDoBrasil(
+        pix, cobvs, boletos, PixTransfers(transport, api_url=f"{url}/pix/v2", transfers_url=transfers_at)
+    )
 
 
 AGREEMENT: Final = agreement_of(settings_for())
 
 
 class RunningBank:
-    """The bank of the production world at `url`; `wire.fault` misbehaves it without a request."""
+    """The simulated bank of production at `url`; `wire.fault` sets a fault without a request."""
 
     def __init__(self, url: str, bank: SimulatedBank, wire: Wire, http: aiohttp.ClientSession) -> None:
         self.url = url
@@ -125,14 +127,14 @@ async def running_bank(
         running = RunningBank(url, bank, wire, http)
 
         @web.middleware
-        async def note(request: web.Request, handler: Any) -> web.StreamResponse:
+        async def record_request(request: web.Request, handler: Any) -> web.StreamResponse:
             running.requests.append(f"{request.method} {request.path}")
             response: web.StreamResponse = await handler(request)
             return response
 
         teller = Teller(bank, wire, http)
-        telling = asyncio.create_task(teller.run())
-        app = web.Application(middlewares=[note, books_may_be_away])
+        teller_task = asyncio.create_task(teller.run())
+        app = web.Application(middlewares=[record_request, books_may_be_away])
         app.add_routes(
             [*ControlRoutes(bank, wire, teller).routes(), *ReturnWire(wire, bank.transfers).routes(), *wire.routes()]
         )
@@ -142,14 +144,15 @@ async def running_bank(
         try:
             yield running
         finally:
-            telling.cancel()
-            await asyncio.gather(telling, return_exceptions=True)
+            teller_task.cancel()
+            await asyncio.gather(teller_task, return_exceptions=True)
             await runner.cleanup()
 
 
 @asynccontextmanager
 async def worker_context(pool: Pool, redis_url: str, production: Any) -> AsyncIterator[Context]:
-    """What duties are handed: the sandbox's own books, and `production` for the other mode. No order waits."""
+    """The context of a worker's duties, with the simulated bank for the sandbox and `production` as the bank of
+    production. All bank orders and hints are deleted before."""
     await pool.execute("DELETE FROM bank_order")
     await pool.execute("DELETE FROM bank_hint")
     redis = open_redis(redis_url, blocking=False)
@@ -169,7 +172,7 @@ async def worker_context(pool: Pool, redis_url: str, production: Any) -> AsyncIt
             now=utc_now,
             worker="test",
         )
-    for _ in range(2):  # a wake-up that ends while the first one waits may have begun a job
+    for _ in range(2):  # a wake-up that ends during the first stop may have started a job
         await jobs.stop()
     await redis.aclose(close_connection_pool=True)
 
@@ -197,9 +200,9 @@ async def make_charges(
     due_times: DueTimes | None = None,
     **order: Any,
 ) -> list[UUID]:
-    """Pending PIX charges, as the API writes them, one for each location; `order` adds to the request to the bank. Test
-    charges that are not `ordered` are put in the books of the sandbox's bank; orders are due as `due_times` say, or at
-    once."""
+    """Create pending PIX charges as the API does, one for each location. `order` adds fields to the bank request.
+    Without `ordered`, no bank order is queued, and test charges are registered in the simulated bank's books at once.
+    Orders are due as `due_times` says, or at once."""
     now = to_millisecond(utc_now())
     news = []
     for location in locations:
@@ -244,6 +247,6 @@ async def order_of(pool: Pool, charge_id: UUID, kind: str = "cob_register") -> A
 
 
 async def due_now(pool: Pool, charge_id: UUID) -> None:
-    """Time passes: what waits for its next try is due."""
+    """Make the charge's waiting bank orders due, as if time had passed."""
     past = "UPDATE bank_order SET due_at = now() WHERE charge_id = $1 AND state = 'waiting'"
     await pool.execute(past, charge_id)

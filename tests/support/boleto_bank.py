@@ -1,4 +1,4 @@
-"""A simulated bank with boletos on a real socket, the adapter that talks to it, and a receiver of its announcements."""
+"""A simulated bank with boletos on a real socket, an adapter for it, and a receiver of its announcements."""
 
 import asyncio
 import itertools
@@ -25,14 +25,14 @@ from banks.simulated.return_wire import ReturnWire
 from banks.simulated.signing import JWKS_PATH, open_signer
 from banks.simulated.wire import Access, Wire, books_may_be_away
 from domain.instants import SAO_PAULO
-from runtime.local.embedded import free_port
+from runtime.local.ports import free_port
 from runtime.postgres import Pool
 from runtime.seal import Seal
 from tests.support.banking import AGREEMENT, CLIENT, SECRET_KEY, adapter_at, utc_now
 from tests.support.merchant import until_answer
 
 CONVENIO = AGREEMENT.convenio
-# Numbers are used once for ever, also over several runs on one database.
+# A number is never used again, not even by later runs on the same database.
 _controls = itertools.count(random.randrange(1, 9_000_000_000))
 
 
@@ -69,7 +69,7 @@ class RunningBoletoBank:
         self.http = http
         self.requests: list[str] = []
         self.hidden: set[str] = set()
-        """Numbers of boletos that this bank has and says it does not know."""
+        """Numbers of boletos that this bank has registered but answers 404 for."""
 
     def adapter(self, **options: Any) -> BancoDoBrasil:
         return adapter_at(self.http, self.url, **options)
@@ -83,7 +83,7 @@ class RunningBoletoBank:
         assert status == 200
 
     async def settled(self, number: str) -> None:
-        """Time passes: what was announced is settled."""
+        """Settle the announced payment, as if time had passed."""
         now = utc_now()
         await self.pool.execute(
             "UPDATE simulated_boleto_payment SET settles_at = $2 WHERE number = $1 AND settles_at > $2",
@@ -112,7 +112,7 @@ async def running_boleto_bank(pool: Pool, *, token_life_s: int = 600) -> AsyncIt
         running = RunningBoletoBank(url, pool, bank, wire, boletos, http)
 
         @web.middleware
-        async def note(request: web.Request, handler: Any) -> web.StreamResponse:
+        async def record_request(request: web.Request, handler: Any) -> web.StreamResponse:
             running.requests.append(f"{request.method} {request.path}")
             if any(f"/boletos/{number}" in request.path for number in running.hidden):
                 return web.Response(status=404)
@@ -120,8 +120,8 @@ async def running_boleto_bank(pool: Pool, *, token_life_s: int = 600) -> AsyncIt
             return response
 
         teller = Teller(bank, wire, http)
-        telling = asyncio.create_task(teller.run())
-        app = web.Application(middlewares=[note, books_may_be_away])
+        teller_task = asyncio.create_task(teller.run())
+        app = web.Application(middlewares=[record_request, books_may_be_away])
         app.add_routes([*ControlRoutes(bank, wire, teller).routes(), *BoletoControl(bank.boletos).routes()])
         app.add_routes(
             [*CobvWire(wire).routes(), *boletos.routes(), *ReturnWire(wire, bank.transfers).routes(), *wire.routes()]
@@ -132,24 +132,24 @@ async def running_boleto_bank(pool: Pool, *, token_life_s: int = 600) -> AsyncIt
         try:
             yield running
         finally:
-            telling.cancel()
-            await asyncio.gather(telling, return_exceptions=True)
+            teller_task.cancel()
+            await asyncio.gather(teller_task, return_exceptions=True)
             await runner.cleanup()
 
 
 @asynccontextmanager
 async def canned_bank(answers: dict[str, Any]) -> AsyncIterator[str]:
-    """A bank that says what it is told to: "METHOD path" -> (status, body[, headers]) or a list of them, in turn.
+    """A bank with fixed answers: "METHOD path" -> (status, body[, headers]), or a list of them, given in turn.
 
-    Anything else is a 404 without a body. Tokens are given out, unless told otherwise.
+    Any other request is answered 404 without a body. By default token requests succeed.
     """
     token = {"POST /oauth/token": (200, {"access_token": "t", "expires_in": 600})}
 
     async def answer(request: web.Request) -> web.Response:
-        said = (token | answers).get(f"{request.method} {request.path}", (404, b""))
-        if isinstance(said, list):
-            said = said.pop(0) if len(said) > 1 else said[0]
-        status, body, *headers = said
+        canned = (token | answers).get(f"{request.method} {request.path}", (404, b""))
+        if isinstance(canned, list):
+            canned = canned.pop(0) if len(canned) > 1 else canned[0]
+        status, body, *headers = canned
         text = body if isinstance(body, bytes) else msgspec.json.encode(body)
         return web.Response(status=status, body=text, headers=headers[0] if headers else None)
 
@@ -160,7 +160,7 @@ async def canned_bank(answers: dict[str, Any]) -> AsyncIterator[str]:
 
 
 def detail(boleto: NewBoleto, **fields: Any) -> dict[str, Any]:
-    """A detail of the real bank, as far as it is read."""
+    """The detail of a boleto in the real bank's format, with the fields that the adapter reads."""
     barcode, line = boleto_codes(boleto.number, due_on=boleto.due_on, amount_cents=boleto.amount_cents)
     return {
         "codigoEstadoTituloCobranca": 1, "numeroTituloCedenteCobranca": boleto.seu_numero,
@@ -173,7 +173,7 @@ def detail(boleto: NewBoleto, **fields: Any) -> dict[str, Any]:
 
 
 class Receiver:
-    """Where announcements arrive; `answers` are the statuses it gives, the last one for ever."""
+    """Receives the bank's announcements. `answers` are the statuses it gives in turn; the last one repeats."""
 
     def __init__(self) -> None:
         self.url = ""
@@ -188,10 +188,10 @@ class Receiver:
         return [item for body in self.bodies for item in body if item["id"] == number]
 
     async def told(self, number: str, count: int) -> list[Any]:
-        async def are_told() -> bool:
+        async def have_arrived() -> bool:
             return len(self.items(number)) >= count
 
-        await until_answer(are_told)
+        await until_answer(have_arrived)
         return self.items(number)
 
 

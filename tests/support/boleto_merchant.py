@@ -1,4 +1,4 @@
-"""A merchant's boletos for tests: bodies, creations, what can be asked of them, and what their bank has."""
+"""A merchant's boletos for tests: request bodies, creation, due-date changes, and the boleto in the bank's books."""
 
 import os
 from datetime import UTC, date, datetime, timedelta
@@ -48,20 +48,20 @@ def in_days(days: int) -> str:
 
 
 def boleto_body(amount: str = "150.00", **more: Any) -> dict[str, Any]:
-    """A field given as None is left out."""
+    """The body of a creation; a field that is None is left out."""
     body = {"tipo": "boleto", "valorCents": amount, "dataVencimento": in_days(10), "pagador": PAGADOR, **more}
     return {name: value for name, value in body.items() if value is not None}
 
 
 async def issue(client: ApiClient, amount: str = "150.00", *, key: str | None = None, **more: Any) -> Answer:
-    """POST /v1/charges/boleto; `headers` are the request's, the rest the body."""
+    """POST /v1/charges/boleto. `headers` are those of the request, `more` are fields of the body."""
     headers = more.pop("headers", None)
     body = more.pop("body", None) or boleto_body(amount, **more)
     return await client.ask("POST", BOLETO, json=body, key=key or str(uuid4()), headers=headers)
 
 
 async def issued(client: ApiClient, amount: str = "150.00", **more: Any) -> dict[str, Any]:
-    """An issue that must succeed; the charge."""
+    """Create a boleto, which must succeed; returns the charge."""
     answer = await issue(client, amount, **more)
     assert answer.status == 201, answer.raw
     charge: dict[str, Any] = answer.body
@@ -69,14 +69,14 @@ async def issued(client: ApiClient, amount: str = "150.00", **more: Any) -> dict
 
 
 async def redate(client: ApiClient, due_date: str | None, **more: Any) -> Answer:
-    """PATCH /v1/charges/due-date."""
+    """PATCH /v1/charges/due-date. `headers` are those of the request, `more` are fields of the body."""
     headers = more.pop("headers", None)
     body = {**more, **({} if due_date is None else {"due_date": due_date})}
     return await client.ask("PATCH", DUE_DATE, json=body, headers=headers)
 
 
 async def listen(system: System, books: Books, client: ApiClient, url: str) -> None:
-    """The account's webhooks go to `url`."""
+    """Register `url` as the account's webhook endpoint."""
     async with books.transaction():
         await set_endpoint(
             books,
@@ -90,7 +90,7 @@ async def listen(system: System, books: Books, client: ApiClient, url: str) -> N
 
 
 async def at_bank(books: Books, number: str) -> Any:
-    """The boleto in the simulated bank's books; None when it has none of this number."""
+    """The boleto's row in the simulated bank's books, or None."""
     return await books.fetchrow("SELECT * FROM simulated_boleto WHERE number = $1", number)
 
 
@@ -107,8 +107,9 @@ async def boleto_issued_before(
     key: str | None = None,
     body: dict[str, Any] | None = None,
 ) -> str:
-    """A boleto issued a week before `due_on`, registered at the simulated bank and made a charge by the command that
-    makes them; so that days pass without waiting. `body` is what its `key` was used for. Answers the charge's id."""
+    """Issue a boleto a week before `due_on`, registered at the simulated bank and created by the product's own command,
+    so that a test need not wait for days to pass. `body` is the request body that `key` stands for. Returns the
+    charge's id."""
     created_at = to_millisecond(datetime.combine(due_on - timedelta(days=7), datetime.now(UTC).timetz()))
     payer = BoletoPayer(
         name="João d'Ávila", document="52998224725", street="Avenida Paulista", number="1578", city="São Paulo",
@@ -140,7 +141,7 @@ async def boleto_issued_before(
     finally:
         await pool.close()
     async with books.transaction():
-        # Claimed from its birth: no worker takes it up.
+        # Inserted as claimed, so that no worker claims it.
         await books.execute(
             "INSERT INTO bank_order (order_id, account_id, charge_id, test, bank, kind, request, state, attempts,"
             " due_at, created_at) VALUES ($1, $2, $3, $4, '001', 'boleto_register', $5, 'working', 1, $6, $6)",

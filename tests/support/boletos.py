@@ -1,7 +1,6 @@
-"""Boletos as their creation and what happens to them leave them: the charge, its journal, the read tables.
+"""Boletos as the product stores them after creation and changes: the charge, its journal, the read tables.
 
-Written without a bank, so that what is seen of a boleto can be tested in any state, at any
-time.
+They are written without a bank, so that tests can look at a boleto in any state and at any time.
 """
 
 import secrets
@@ -57,7 +56,7 @@ async def issue(
     terms: PaymentTerms | None = None,
     **more: Any,
 ) -> ChargeDoc:
-    """A pending boleto; `more` are fields of its document."""
+    """Insert a pending boleto; `more` are fields of its document."""
     charge_id = new_id()
     request = BoletoRequest(
         charge_id=charge_id,
@@ -84,7 +83,7 @@ async def issue(
 
 
 async def happen(conn: Connection, doc: ChargeDoc, kind: str, now: datetime, **fields: Any) -> ChargeDoc:
-    """Something changes the boleto: these fields of its document."""
+    """Change these fields of the boleto's document, and record the change as an event of this kind."""
     doc = replace(doc, version=doc.version + 1, **fields)
     await conn.execute(
         "UPDATE charge SET status = $3, version = $4, expires_at = $5 WHERE charge_id = $1 AND account_id = $2",
@@ -97,7 +96,7 @@ async def happen(conn: Connection, doc: ChargeDoc, kind: str, now: datetime, **f
 
 
 async def redate(conn: Connection, doc: ChargeDoc, due: date, now: datetime) -> ChargeDoc:
-    """Another due date, and so another line and barcode."""
+    """Change the due date, and with it line and barcode."""
     old = doc.boleto
     assert old is not None
     barcode, line = AGREEMENT.codes(old.nosso_numero, due_on=due, amount_cents=doc.amount_cents)

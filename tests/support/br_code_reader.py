@@ -1,4 +1,4 @@
-"""A strict reader of PIX BR Codes (EMV QRCPS-MPM, Manual do BR Code 2.0.1), to judge what the service writes."""
+"""A strict parser of PIX BR Codes (EMV QRCPS-MPM, Manual do BR Code 2.0.1), to verify those that the service writes."""
 
 import re
 from binascii import crc_hqx
@@ -8,7 +8,7 @@ _GUI = "br.gov.bcb.pix"
 _PRINTABLE_ASCII = re.compile(r"[ -~]+")
 _HEADER = re.compile(r"[0-9]{4}")
 
-# What each object must match. Paths are written as the manuals do: "62-05" is object 05 inside template 62.
+# The pattern of each object. Paths are written as in the manuals: "62-05" is object 05 inside template 62.
 _OBJECTS = {
     "00": re.compile(r"01"),
     "01": re.compile(r"1[12]"),
@@ -19,10 +19,10 @@ _OBJECTS = {
     "59": re.compile(r".{1,25}"),
     "60": re.compile(r".{1,15}"),
     "61": re.compile(r".{1,10}"),
-    "62-05": re.compile(r"\*\*\*|[^*]+"),  # junk in a txid is read, as payers' banks do, but never written
+    "62-05": re.compile(r"\*\*\*|[^*]+"),  # other characters are accepted, as payers' banks do, but never written
     "63": re.compile(r"[0-9A-F]{4}"),
 }
-_NEEDED = ("00", "52", "53", "58", "59", "60", "62", "63")
+_REQUIRED = ("00", "52", "53", "58", "59", "60", "62", "63")
 # Inside the PIX template, which may be any of 26 to 51.
 _PIX_OBJECTS = {
     "01": re.compile(r".{1,77}"),
@@ -35,8 +35,8 @@ _PIX_OBJECTS = {
 def parse_br_code(text: str) -> dict[str, str]:
     """The objects of a PIX BR Code by path: {"00": "01", "26": "0014...", "26-00": "br.gov.bcb.pix", ...}.
 
-    A template is there whole and object by object. ValueError, with the reason, unless structure, CRC and the
-    limits of the manual hold and it asks for a payment: a code with only a recurrence (80 to 99) is refused.
+    A template is contained whole and object by object. ValueError, with the reason, unless structure, CRC and the
+    limits of the manual hold and the code asks for a payment: one with only a recurrence (80 to 99) is refused.
     """
     if len(text) > CHARACTERS_MAX:
         raise ValueError(f"more than {CHARACTERS_MAX} characters")
@@ -52,7 +52,7 @@ def parse_br_code(text: str) -> dict[str, str]:
         if "26" <= path <= "51" or path == "62" or "80" <= path <= "99":
             objects |= _objects(objects[path], within=path + "-")
     _check(objects, _OBJECTS, within="")
-    for path in _NEEDED:
+    for path in _REQUIRED:
         if path not in objects:
             raise ValueError(f"object {path} is missing")
     pix = [path for path in paths if "26" <= path <= "51" and objects.get(path + "-00", "").lower() == _GUI]

@@ -1,7 +1,7 @@
-"""A real browser for tests: headless Chromium, spoken to in its own DevTools protocol.
+"""A real browser for tests: headless Chromium, controlled by its DevTools protocol.
 
-One process with as many tabs as are asked for, each group of them with cookies of its own. A tab remembers what the
-browser complained about: a script that failed, a thing our own policy refused, an answer that was an error.
+One process has any number of tabs; each group of tabs has its own cookies. A tab records the browser's complaints: a
+failed script, a resource that our own policy refused, an answer that is an error.
 """
 
 import asyncio
@@ -20,10 +20,10 @@ NO_BROWSER = "no Chromium on this machine: these tests need chromium, chromium-b
 WCAG = ("wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa")
 
 _STARTS_S_MAX = 90.0
-_COMMAND_S_MAX = 90.0  # a look for barriers of a long page takes seconds of a core, and others have it as well
+_COMMAND_S_MAX = 90.0  # axe on a long page takes seconds of a core, which other processes share
 _UNTIL_S_MAX = 90.0
 
-# Kept for the evaluations that follow in the same document.
+# axe stays loaded for further evaluations in the same document.
 _AXE = """
 axe.run(document, {runOnly: {type: "tag", values: %s}, resultTypes: ["violations"], preload: false}).then((found) => {
   const why = (node) => node.failureSummary.split("\\n").slice(1).join(" ").trim().slice(0, 200);
@@ -33,16 +33,16 @@ axe.run(document, {runOnly: {type: "tag", values: %s}, resultTypes: ["violations
 """
 
 
-# What was asked of a page is not answered when the page goes away meanwhile.
+# Chromium's errors when a page is left while a command waits for its answer.
 _LEFT = ("Inspected target navigated or closed", "Execution context was destroyed.")
 
 
 class PageLeft(AssertionError):
-    """The page that was asked is left for another one."""
+    """The page was left for another one before it answered."""
 
 
 class Tab:
-    """A page. `complaints` are what the browser said of it since it was opened."""
+    """A page. `complaints` are the browser's errors about it since it was opened."""
 
     def __init__(self, browser: "Browser", session: str) -> None:
         self._browser = browser
@@ -53,10 +53,10 @@ class Tab:
         return await self._browser.command(method, parameters, self._session)
 
     async def value(self, expression: str) -> Any:
-        """What an expression is worth; a promise is waited for. None while a page is on its way in."""
-        # As if a person had done it: only then may a page touch the clipboard.
-        asked = {"returnByValue": True, "awaitPromise": True, "userGesture": True}
-        answer = await self.command("Runtime.evaluate", expression=expression, **asked)
+        """The value of an expression; a promise is awaited. None while a page loads."""
+        # Evaluated as a user gesture: only then may a page use the clipboard.
+        options = {"returnByValue": True, "awaitPromise": True, "userGesture": True}
+        answer = await self.command("Runtime.evaluate", expression=expression, **options)
         failed = answer.get("exceptionDetails")
         assert failed is None or answer["result"].get("subtype") == "error", failed
         return answer.get("result", {}).get("value")
@@ -68,7 +68,7 @@ class Tab:
             try:
                 seen = await self.value(expression)
             except PageLeft:
-                seen = None  # the next page is asked
+                seen = None  # try again on the next page
             else:
                 if seen == wanted:
                     return
@@ -87,7 +87,7 @@ class Tab:
             "Emulation.setEmulatedMedia",
             features=[
                 {"name": "prefers-color-scheme", "value": scheme},
-                # Nothing on its way from one colour to another is looked at.
+                # Otherwise a screenshot could show a transition between two colours.
                 {"name": "prefers-reduced-motion", "value": "reduce"},
             ],
         )
@@ -98,7 +98,7 @@ class Tab:
         await self.command("Input.insertText", text=text)
 
     async def press(self, selector: str) -> None:
-        """Click in the middle of what `selector` finds, with the mouse."""
+        """Click with the mouse in the middle of the element."""
         found = f"document.querySelector({selector!r})"
         await self.until(f"!!{found} && {found}.checkVisibility()")
         await self.value(f"{found}.scrollIntoView({{block: 'center', behavior: 'instant'}})")
@@ -110,20 +110,20 @@ class Tab:
             await self.command("Input.dispatchMouseEvent", type=kind, **where)
 
     async def leaves(self, selector: str) -> None:
-        """Click on what leads to another page, and wait for that."""
+        """Click on an element that leads to another page, and wait until that page is loaded."""
         await self.value("window.left = true")
         await self.press(selector)
         await self.until("window.left === undefined && document.readyState === 'complete'")
 
     async def sign_in(self, entry: str, email: str, password: str) -> None:
-        """Type both into the page at `entry` and send it; what comes next is for whoever asked."""
+        """Fill in the form of the page at `entry` and send it; the caller handles the next page."""
         await self.open(entry)
         await self.fill("#email", email)
         await self.fill("#password", password)
         await self.leaves("button[type=submit]")
 
     async def choose_file(self, selector: str, path: Path) -> None:
-        """As if it had been picked in the system's own window."""
+        """Choose a file, as in the system's own dialog."""
         root = (await self.command("DOM.getDocument"))["root"]["nodeId"]
         node = (await self.command("DOM.querySelector", nodeId=root, selector=selector))["nodeId"]
         await self.command("DOM.setFileInputFiles", files=[str(path)], nodeId=node)
@@ -137,8 +137,8 @@ class Tab:
         return base64.b64decode(taken["data"])
 
     async def barriers(self) -> list[str]:
-        """What axe-core finds against WCAG 2.2 AA, one line each; needs its package (requirements.in)."""
-        # Not as a <script>: the pages' own policy would refuse it. Evaluated, it is the browser's, not the page's.
+        """The violations of WCAG 2.2 AA that axe-core finds, one line each; needs its package (requirements.in)."""
+        # Evaluated and not added as a <script>, which the pages' own policy would refuse.
         await self.value("window.axe ?? (() => {" + axe_source() + "})(); 0")
         found: list[str] = await self.value(_AXE % list(WCAG))
         return found
@@ -165,7 +165,7 @@ class Browser:
 
     @asynccontextmanager
     async def tab(self, *, group: str | None = None) -> AsyncIterator[Tab]:
-        """An empty tab; those of one group (see `group`) share their cookies."""
+        """An empty tab; tabs of one group (see `group`) share their cookies."""
         context = group or await self.group()
         target = await self.command("Target.createTarget", {"url": "about:blank", "browserContextId": context})
         attached = await self.command("Target.attachToTarget", {"targetId": target["targetId"], "flatten": True})
@@ -179,11 +179,11 @@ class Browser:
             del self._tabs[attached["sessionId"]]
 
     async def group(self) -> str:
-        """A browser within the browser: its tabs know nothing of the others' cookies."""
+        """A new group of tabs, with cookies of its own."""
         return str((await self.command("Target.createBrowserContext", {}))["browserContextId"])
 
     async def listen(self) -> None:
-        """Hand each message to who waits for it; ends with the connection."""
+        """Pass each message to the command or tab it belongs to, until the connection ends."""
         async for message in self._wire:
             told = message.json()
             waiting = self._waiting.get(told.get("id", 0))
@@ -208,14 +208,14 @@ def _complaint(method: str, told: dict[str, Any]) -> list[str]:
 
 @asynccontextmanager
 async def chromium(profile: Path) -> AsyncIterator[Browser]:
-    """A browser that keeps what it keeps in `profile`, and is gone at the end of the block."""
+    """A browser with its profile in the folder `profile`; it ends with the block."""
     assert CHROMIUM, NO_BROWSER
     process = await asyncio.create_subprocess_exec(
         CHROMIUM, "--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run",
         "--disable-background-networking", "--disable-component-update", "--disable-sync", "--disable-extensions",
         "--disable-dev-shm-usage", "--hide-scrollbars", f"--user-data-dir={profile}", "--remote-debugging-port=0",
-        # As a payer's or a merchant's: a field for a day reads dd/mm. A Chromium without its language packs does not
-        # know pt-BR; then its fields go by the page's own lang.
+        # As in a payer's or a merchant's browser, date fields show dd/mm. A Chromium without its language packs does
+        # not know pt-BR; its fields then follow the page's own lang.
         "--lang=pt-BR", "--enable-blink-features=LangAttributeAwareFormControlUI",
         "about:blank", stdout=asyncio.subprocess.DEVNULL, stderr=asyncio.subprocess.DEVNULL,
     )  # fmt: skip
@@ -241,7 +241,7 @@ async def chromium(profile: Path) -> AsyncIterator[Browser]:
 
 
 def axe_source() -> str:
-    """axe-core, out of the package that brings it; never a copy in the repository."""
+    """The source of axe-core, from its installed package; the repository has no copy."""
     found = find_spec("axe_playwright_python")
     assert found is not None, "axe-playwright-python is not installed (make install)"
     assert found.origin is not None

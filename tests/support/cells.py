@@ -1,6 +1,6 @@
-"""An installation of four cells: home and one more on the server of all tests, two on a second one.
+"""An installation of four cells: home and another one on the server of all tests, two on a second server.
 
-The API of all of them runs in the test's process, behind one application, as `quita serve` runs it.
+Their API runs in the test's process, behind one application, as `quita serve` runs it.
 """
 
 import asyncio
@@ -51,8 +51,8 @@ def second_server() -> Iterator[EmbeddedPostgres]:
 
 @asynccontextmanager
 async def given_server() -> AsyncIterator[Any]:
-    """The server of QUITA_TEST_CITUS, such as a coordinator of Citus, which is left without our schemas; else a second
-    one of our own. Its DSN names a role that may make schemas and roles."""
+    """The server of QUITA_TEST_CITUS, for example a Citus coordinator, from which our schemas are dropped afterwards;
+    without that variable, a second embedded server. Its DSN names a role that may create schemas and roles."""
     dsn = os.environ.get("QUITA_TEST_CITUS")
     if not dsn:
         with second_server() as second:
@@ -61,10 +61,10 @@ async def given_server() -> AsyncIterator[Any]:
     try:
         yield SimpleNamespace(dsn=dsn)
     finally:
-        await _clear(dsn)
+        await _drop_schemas(dsn)
 
 
-async def _clear(dsn: str) -> None:
+async def _drop_schemas(dsn: str) -> None:
     conn = await connect(dsn)
     try:
         for schema in _GIVEN_SCHEMAS:
@@ -74,7 +74,8 @@ async def _clear(dsn: str) -> None:
 
 
 class Cells:
-    """`urls` by number, as the application; `merchants` too: an approved one of each cell."""
+    """`urls`: the database addresses for the application's role, by number of the cell; `merchants`: an approved
+    merchant of each cell, by number."""
 
     def __init__(self, settings: Settings, home: HomeAddresses) -> None:
         self.settings = settings
@@ -87,7 +88,7 @@ class Cells:
 
     @property
     def api(self) -> Api:
-        """Of which tests name the merchant each time."""
+        """The API over all cells; tests name the merchant in each call."""
         app: Any = self.router
         return Api(app, self.settings, [self.merchants[HOME], self.merchants[1], self.merchants[1]])
 
@@ -102,7 +103,7 @@ class Cells:
         return added
 
     async def merchant(self, number: int, *, kyc: str = "approved") -> MerchantCreated:
-        """A new merchant of this cell."""
+        """Create a merchant in this cell."""
         conn = await connect(self.urls[number])
         try:
             with in_cell(number):
@@ -131,13 +132,13 @@ class Cells:
             await opened.close()
 
     def as_one(self, *numbers: int, more: Sequence[MerchantCreated] = ()) -> Api:
-        """The API as tests of one database know it: the merchants of these cells, and the state of the first one's."""
-        app: Any = _At(self.router, numbers[0])
+        """The API as tests of one database use it: with the merchants of these cells and the state of the first."""
+        app: Any = _StateOfCell(self.router, numbers[0])
         return Api(app, self.settings, [*(self.merchants[number] for number in numbers), *more])
 
 
-class _At:
-    """The whole application, which shows one cell's state."""
+class _StateOfCell:
+    """The whole application, with the state of one cell."""
 
     def __init__(self, router: CellRouter, number: int) -> None:
         self._router = router
@@ -150,15 +151,15 @@ class _At:
 
 @asynccontextmanager
 async def open_cells(servers: Any, second: Any = None, home_on: EmbeddedPostgres | None = None) -> AsyncIterator[Cells]:
-    """Home, cell 1 (`ala`) beside it on the same server, and with a `second` server cells 2 (`bela`) and 3 (`cora`)
-    in two schemas there; each with a merchant. With `home_on` home alone is on that server."""
+    """Home, cell 1 (`ala`) on the same server, and with a `second` server cells 2 (`bela`) and 3 (`cora`) in two
+    schemas there; each has a merchant. With `home_on`, only home is on that server."""
     async with AsyncExitStack() as stack:
         beside = await stack.enter_async_context(own_database(servers, "ala", migrated=False))
         if home_on is None:
             url = await stack.enter_async_context(own_database(servers, "home"))
             home = HomeAddresses(owner_url=owner_of(servers, url), app_url=url, report_url=report_of(servers, url))
         else:
-            url = home_on.dsn  # one role for everything: the others have other passwords there
+            url = home_on.dsn  # one role for everything: the other roles have other passwords there
             home = HomeAddresses(owner_url=url, app_url=url, report_url=url)
             await migrate(url)
         cells = Cells(_settings(url, servers.redis_url), home)
@@ -175,20 +176,20 @@ async def open_cells(servers: Any, second: Any = None, home_on: EmbeddedPostgres
 
 @asynccontextmanager
 async def _serving(router: CellRouter) -> AsyncIterator[None]:
-    """From startup to shutdown, as a server tells an application of them."""
-    told: asyncio.Queue[dict[str, Any]] = asyncio.Queue()
-    said: asyncio.Queue[dict[str, Any]] = asyncio.Queue()
-    life = asyncio.create_task(router({"type": "lifespan"}, told.get, said.put))
-    told.put_nowait({"type": "lifespan.startup"})
-    assert (await said.get())["type"] == "lifespan.startup.complete"
+    """Runs the application's lifespan, from startup to shutdown, as a server does."""
+    to_app: asyncio.Queue[dict[str, Any]] = asyncio.Queue()
+    from_app: asyncio.Queue[dict[str, Any]] = asyncio.Queue()
+    life = asyncio.create_task(router({"type": "lifespan"}, to_app.get, from_app.put))
+    to_app.put_nowait({"type": "lifespan.startup"})
+    assert (await from_app.get())["type"] == "lifespan.startup.complete"
     try:
-        # On a machine with much to do a cell may open after the start.
+        # On a busy machine a cell may open only after the start.
         async with asyncio.timeout(_OPEN_S):
-            while None in router.contexts().values():  # noqa: ASYNC110 - it tells nobody else
+            while None in router.contexts().values():  # noqa: ASYNC110 - it has no event to wait for
                 await asyncio.sleep(0.05)
         yield
     finally:
-        told.put_nowait({"type": "lifespan.shutdown"})
+        to_app.put_nowait({"type": "lifespan.shutdown"})
         await life
 
 

@@ -1,6 +1,7 @@
-"""What another decoder (zxing-cpp) reads from an image: only what a payer's app or a scanner of boletos looks for.
+"""Decodes QR Codes and ITF barcodes in an image with another decoder, zxing-cpp.
 
-Among thousands of modules a reader of every symbology sees a linear code now and then that nobody printed.
+Only these two: among thousands of modules, a decoder of every symbology sometimes finds a linear code that nobody
+printed.
 """
 
 import io
@@ -15,7 +16,7 @@ _ITF = zxingcpp.BarcodeFormat.ITF
 
 
 def qr_text(image: Image.Image | bytes | str) -> str:
-    """The text of the one QR Code of an image, of its file, or of the base64 of its file."""
+    """The text of the only QR Code in an image, given as image, file content, or base64 of the file."""
     if isinstance(image, str):
         image = b64decode(image, validate=True)
     if isinstance(image, bytes):
@@ -25,12 +26,12 @@ def qr_text(image: Image.Image | bytes | str) -> str:
 
 
 def printed_codes(image: Image.Image) -> dict[str, str]:
-    """What a boleto's page shows: texts by symbology, "QRCode" and "ITF"."""
+    """The texts of the codes on a boleto's page by symbology, "QRCode" and "ITF"."""
     return {found.format.name: found.text for found in _read(image, [_QR, _ITF])}
 
 
 def printed_code(image: Image.Image, symbology: str) -> zxingcpp.Barcode:
-    """The one code of this symbology, with its position."""
+    """The only code of this symbology, with its position."""
     (found,) = (each for each in _read(image, [_QR, _ITF]) if each.format.name == symbology)
     return found
 

@@ -1,4 +1,4 @@
-"""A collector of traces: takes OTLP over http/protobuf on a socket, and keeps the spans."""
+"""A collector of traces: receives OTLP over http/protobuf on a socket, and keeps the spans."""
 
 import threading
 from collections.abc import Iterator
@@ -17,7 +17,7 @@ class SeenSpan(NamedTuple):
     parent_id: str
     attributes: dict[str, Any]
     links: list[str]
-    """Trace ids."""
+    """The trace ids of the linked spans."""
     began_ns: int
     ended_ns: int
 
@@ -30,7 +30,7 @@ class Collector:
         self.headers: list[dict[str, str]] = []
 
     def of(self, trace_id: str) -> dict[str, SeenSpan]:
-        """By name."""
+        """The spans of a trace, by name."""
         return {span.name: span for span in self.spans if span.trace_id == trace_id}
 
     def take(self, body: bytes, headers: dict[str, str]) -> None:
@@ -39,10 +39,10 @@ class Collector:
         for each in ExportTraceServiceRequest.FromString(body).resource_spans:
             of = {item.key: item.value.string_value for item in each.resource.attributes}
             for scope in each.scope_spans:
-                self.spans += [_seen(of["service.name"], span) for span in scope.spans]
+                self.spans += [_parsed(of["service.name"], span) for span in scope.spans]
 
 
-def _seen(service: str, span: Any) -> SeenSpan:
+def _parsed(service: str, span: Any) -> SeenSpan:
     return SeenSpan(
         service,
         span.name,
@@ -60,13 +60,13 @@ def _seen(service: str, span: Any) -> SeenSpan:
 def collecting() -> Iterator[Collector]:
     collector = Collector()
 
-    class Taking(BaseHTTPRequestHandler):
+    class Handler(BaseHTTPRequestHandler):
         def do_POST(self) -> None:
             body = self.rfile.read(int(self.headers["Content-Length"]))
-            right = self.path == "/v1/traces" and self.headers["Content-Type"] == "application/x-protobuf"
-            if right:
+            valid = self.path == "/v1/traces" and self.headers["Content-Type"] == "application/x-protobuf"
+            if valid:
                 collector.take(body, dict(self.headers))
-            self.send_response(200 if right else 400)
+            self.send_response(200 if valid else 400)
             self.send_header("Content-Type", "application/x-protobuf")
             self.send_header("Content-Length", "0")
             self.end_headers()
@@ -74,7 +74,7 @@ def collecting() -> Iterator[Collector]:
         def log_message(self, format: str, *args: Any) -> None:
             pass
 
-    with ThreadingHTTPServer(("127.0.0.1", 0), Taking) as server:
+    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
         threading.Thread(target=server.serve_forever, daemon=True).start()
         collector.url = f"http://127.0.0.1:{server.server_port}"
         yield collector

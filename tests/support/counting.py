@@ -1,4 +1,4 @@
-"""What a piece of work costs, in calls: the same count on a busy machine as on an idle one."""
+"""The cost of a piece of work, counted in calls: the count is the same on a busy machine as on an idle one."""
 
 import sys
 from collections import Counter
@@ -11,7 +11,7 @@ import sql
 
 
 def calls_made(work: Callable[[], object]) -> int:
-    """Calls of Python and of C functions that `work` makes in this thread."""
+    """The number of Python and C functions that `work` calls in this thread."""
     made = 0
 
     def count(_frame: FrameType, event: str, _arg: object) -> None:
@@ -28,7 +28,7 @@ def calls_made(work: Callable[[], object]) -> int:
 
 @contextmanager
 def statements_run() -> Iterator[Counter[str]]:
-    """How many statements this process runs in the block, by the file they stand in."""
+    """Counts the statements that this process runs in the block, by their file."""
     run: Counter[str] = Counter()
     files = {id(spent): file for file, spent in sql.SPENT.items()}
     since = sql.Spent.since

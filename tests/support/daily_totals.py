@@ -1,4 +1,4 @@
-"""Daily totals of reports by chance, as the fold leaves them, of all accounts of a database together."""
+"""Random daily totals of reports, as the fold stores them, for all accounts of a database together."""
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
@@ -13,7 +13,7 @@ from readmodels.reports.report import ALL_ACCOUNTS
 
 Key = tuple[Any, ...]
 Totals = dict[str, dict[Key, Counter[str]]]
-"""By table, by the key without the account."""
+"""Totals by table, then by key without the account."""
 
 METHODS: Final = ("pix", "boleto", "pix_key")
 CODES: Final = ("INTG-AAAAAA", "INTG-BBBBBB")
@@ -38,7 +38,7 @@ _OF_CHARGED: Final = (("account_id", "span", "starts", "type", "method"), ("entr
 
 
 def by_chance(chance: Random, *, last: date, days: int) -> Totals:
-    """Of some days, with days and methods that have nothing."""
+    """Random totals of some days; some days and methods have none."""
 
     def key(name: str, day: date) -> Any:
         match name:
@@ -72,7 +72,7 @@ def by_chance(chance: Random, *, last: date, days: int) -> Totals:
 
 
 def _charged(chance: Random, *, last: date, days: int) -> dict[Key, Counter[str]]:
-    """What two accounts received and were charged, over days and over the spans that these lie in."""
+    """Payments, fees and refunds of two accounts, by day and by the longer spans that contain it."""
     rows: dict[Key, Counter[str]] = {}
     accounts = [UUID(int=chance.getrandbits(128)) for _ in range(2)]
     for back in range(days):
@@ -90,7 +90,7 @@ def _charged(chance: Random, *, last: date, days: int) -> dict[Key, Counter[str]
 
 
 def added(several: Iterable[Totals]) -> Totals:
-    """As one database that has all of it."""
+    """The sums of several totals, as one database with all of them has."""
     whole: Totals = {table: {} for table in (*_TABLES, _CHARGED)}
     for totals in several:
         for table, rows in totals.items():
@@ -100,7 +100,7 @@ def added(several: Iterable[Totals]) -> Totals:
 
 
 async def store(owner_url: str, totals: Totals) -> None:
-    """In place of what there is. As current as now."""
+    """Replace the stored totals by these, and mark them as current."""
     conn = await asyncpg.connect(owner_url)
     try:
         for table, (names, numbers) in _TABLES.items():

@@ -1,4 +1,4 @@
-"""A person at the dashboard, for tests: a browser without scripts, over real HTTP."""
+"""A person who uses the dashboard, for tests: a browser without scripts, over real HTTP."""
 
 import re
 import secrets
@@ -34,7 +34,7 @@ _HIDDEN = re.compile(r'name="(csrf|once)" value="([^"]*)"')
 
 
 class Clock:
-    """A clock that stands until a test moves it on."""
+    """A clock that stands still until a test advances it."""
 
     def __init__(self) -> None:
         self.at = datetime.now(UTC)
@@ -47,7 +47,7 @@ class Clock:
 
 
 class Seen(NamedTuple):
-    """An answer as a browser got it, redirects not followed."""
+    """An answer as a browser gets it; redirects are not followed."""
 
     status: int
     html: str
@@ -56,20 +56,20 @@ class Seen(NamedTuple):
 
     @property
     def where(self) -> str:
-        """Where it sends on to."""
+        """The target of a redirect."""
         return str(self.headers.get("Location", ""))
 
     @property
     def text(self) -> str:
-        """What a reader reads: tags gone, blanks made one."""
+        """The visible text: tags are removed and blanks collapsed."""
         return re.sub(r"[ \n]+", " ", unescape(re.sub(r"<[^>]+>", " ", self.html)))
 
     def hidden(self) -> dict[str, str]:
-        """The token and the id of a form of this page (all have the one token, any id will do)."""
+        """The CSRF token and the id of a form of this page. All forms have the same token, and any id is valid."""
         return dict(_HIDDEN.findall(self.html))
 
     def field(self, name: str) -> str:
-        """The value of the read-only field with this label's text."""
+        """The value of the read-only field with this label."""
         found = re.search(rf'<label for="([^"]+)">{re.escape(name)}</label>', self.html)
         assert found, f"no field {name}"
         value = re.search(rf'<input id="{found[1]}"[^>]* value="([^"]*)"', self.html)
@@ -96,13 +96,13 @@ class Person:
         return await self.ask("GET", path)
 
     async def opened(self, path: str) -> Seen:
-        """A page that must be there."""
+        """Get a page, which must answer 200."""
         seen = await self.get(path)
         assert seen.status == 200, (seen.status, path, seen.where, seen.text[:300])
         return seen
 
     async def post(self, path: str, *, form: Seen | None = None, on: str = "", **fields: Any) -> Seen:
-        """Send a form as it stands in the page `form`, or in the page at `on`."""
+        """Send a form with the hidden fields of the page `form`, or of the page at `on`."""
         page = form or await self.opened(on or f"{self.root}/acesso")
         data = [*page.hidden().items()]
         for name, value in fields.items():
@@ -124,14 +124,14 @@ class Person:
         )
 
     def cookie(self) -> str:
-        """The session's cookie."""
+        """The value of the session's cookie; empty when there is none."""
         found = self.http.cookie_jar.filter_cookies(URL(self.address)).get(self.root[1:])
         return "" if found is None else found.value
 
 
 @asynccontextmanager
 async def person_of(address: str, merchant: MerchantCreated, *, signed_in: bool = True) -> AsyncIterator[Person]:
-    """The merchant's owner."""
+    """The merchant's owner in a browser of their own."""
     person = Person(address, merchant.dashboard.email, merchant.dashboard.password)
     try:
         if signed_in:
@@ -144,7 +144,7 @@ async def person_of(address: str, merchant: MerchantCreated, *, signed_in: bool 
 
 @asynccontextmanager
 async def staff_of(pool: Pool, address: str, *, role: str = "admin", signed_in: bool = True) -> AsyncIterator[Person]:
-    """Somebody of the platform's staff, let in by the operator."""
+    """A new member of the platform's staff."""
     email, password = f"equipe.{secrets.token_hex(4)}@example.com", secrets.token_urlsafe(12)
     person = Person(address, email, password, "/plataforma")
     async with pool.acquire() as conn:
@@ -159,7 +159,7 @@ async def staff_of(pool: Pool, address: str, *, role: str = "admin", signed_in: 
 
 @asynccontextmanager
 async def colleague_of(pool: Pool, address: str, merchant: MerchantCreated, role: str) -> AsyncIterator[Person]:
-    """Somebody else of the same account, signed in."""
+    """Another person of the same account, signed in."""
     person = Person(address, f"{role}.{secrets.token_hex(4)}@example.com", secrets.token_urlsafe(12))
     await pool.execute(
         "INSERT INTO dashboard_user (email, account_id, role, password_hash, created_at)"
@@ -179,13 +179,13 @@ async def a_merchant(pool: Pool, name: str = "Loja Açaí & Cia", *, kyc: str = 
 
 
 def settings_with(**env: str) -> Settings:
-    """Settings of a web application with a key of its own: its fingerprints are no other's."""
+    """Settings of a web application with its own secret key, so that its fingerprints differ from all others."""
     given = {"DATABASE_URL": "unused", "REDIS_URL": NOWHERE, "SECRET_KEY": secrets.token_hex(32)}
     return read_settings({**given, **env})
 
 
 class Books(NamedTuple):
-    """An account's charges made by the commands that make them, so that a page can be looked at without an API."""
+    """Creates an account's charges by the product's commands, so that tests of pages need no API."""
 
     pool: Pool
     account_id: UUID
@@ -201,7 +201,7 @@ class Books(NamedTuple):
         payer: dict[str, str] | None = None,
         **more: Any,
     ) -> ChargeDoc:
-        """A pending PIX charge created at `at`; `more` are fields of its document."""
+        """Create a pending PIX charge at `at`; `more` are fields of its document."""
         at = to_millisecond(at or datetime.now(UTC))
         charge_id = new_id()
         doc = ChargeDoc(
@@ -236,22 +236,23 @@ class Books(NamedTuple):
         )
         async with transaction(self.pool) as conn:
             assert await create_pix(conn, [new]) == {charge_id}
-            # No worker here is to tell a bank of it.
+            # No worker must register it at a bank.
             await conn.execute("DELETE FROM bank_order WHERE charge_id = $1", charge_id)
         return doc
 
     async def refunded(self, doc: ChargeDoc) -> UUID:
-        """A refund's id: its rows alone, without the money. The bank calls it D, the end of its id, Z."""
-        found = new_id()
-        told = msgspec.json.encode({"return_id": f"D{found.hex[2:]}Z"})
+        """Insert the rows of a refund without moving money; returns its id. The bank's return id is D, the id's hex
+        from its third digit on, Z."""
+        refund_id = new_id()
+        doc_of_refund = msgspec.json.encode({"return_id": f"D{refund_id.hex[2:]}Z"})
         await self.pool.execute(
             "WITH kept AS (INSERT INTO refund (account_id, refund_id, test, charge_id, payment_id, amount_cents,"
             " status, created_at) VALUES ($1, $2, $3, $4, $2, 1, 'pending', now()))"
             " INSERT INTO read_refund (account_id, refund_id, test, created_at, status, charge_id, payment_id, paid_at,"
             " doc) VALUES ($1, $2, $3, now(), 'pending', $4, $2, now(), $5)",
-            self.account_id, found, doc.test, UUID(doc.charge_id), told,
+            self.account_id, refund_id, doc.test, UUID(doc.charge_id), doc_of_refund,
         )  # fmt: skip
-        return found
+        return refund_id
 
     async def paid(
         self,
@@ -261,7 +262,7 @@ class Books(NamedTuple):
         payer_name: str | None = "Fulana de Tal",
         payer_document: str | None = "12345678909",
     ) -> None:
-        """Money arrives for it: its amount, or these. The payer is None where a bank names nobody."""
+        """Confirm payments of these amounts, or of the charge's amount. The payer is None when the bank names none."""
         at = at or datetime.now(UTC)
         async with transaction(self.pool) as conn:
             for each in cents or (doc.amount_cents,):

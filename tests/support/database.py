@@ -1,4 +1,4 @@
-"""A database of a test's own, in the cluster of all tests."""
+"""A separate database for a test, on the server of all tests."""
 
 import secrets
 from collections.abc import AsyncIterator
@@ -10,22 +10,22 @@ import asyncpg
 
 from sql.migrate import migrate
 
-# Of this process alone: on a server that others use too, one of an earlier run would have an earlier schema.
+# Each process has its own template: on a server that outlives the run, that of an earlier run may have an older schema.
 _TEMPLATE = f"migrated_{secrets.token_hex(6)}"
 
 
 @asynccontextmanager
 async def own_database(servers: Any, prefix: str, *, migrated: bool = True) -> AsyncIterator[str]:
-    """The application's URL of a database on this server, with the schema unless said otherwise; it is dropped
+    """The application's URL of a new database on this server, with the schema unless `migrated` is false. It is dropped
     afterwards."""
     name = f"{prefix}_{secrets.token_hex(6)}"
     admin = await asyncpg.connect(servers.owner_url)
     try:
         await admin.execute(
-            f'CREATE DATABASE "{name}" STRATEGY file_copy{await _of_template(servers, admin, migrated)}'
+            f'CREATE DATABASE "{name}" STRATEGY file_copy{await _template_clause(servers, admin, migrated)}'
         )
         url = _at(servers.database_url, name)
-        if migrated:  # a copy has the schema, and not what a role may and has set in this one database
+        if migrated:  # a copy has the schema, but not the roles' grants and settings in this database
             await _migrate(servers, url)
         yield url
     finally:
@@ -33,8 +33,8 @@ async def own_database(servers: Any, prefix: str, *, migrated: bool = True) -> A
         await admin.close()
 
 
-async def _of_template(servers: Any, admin: Any, migrated: bool) -> str:
-    """A database that is migrated once a run is copied in a fifth of the time."""
+async def _template_clause(servers: Any, admin: Any, migrated: bool) -> str:
+    """Copying a template that was migrated once takes a fifth of the time of a migration."""
     if not migrated:
         return ""
     if not await admin.fetchval("SELECT EXISTS (SELECT FROM pg_database WHERE datname = $1)", _TEMPLATE):
@@ -54,12 +54,12 @@ async def _migrate(servers: Any, url: str) -> None:
 
 
 def owner_of(servers: Any, url: str) -> str:
-    """The same database's URL for the owner of its tables."""
+    """The URL of the same database for the owner of its tables."""
     return _at(servers.owner_url, urlsplit(url).path)
 
 
 def report_of(servers: Any, url: str) -> str:
-    """The same database's URL for the role that only reads."""
+    """The URL of the same database for the role that only reads."""
     return _at(servers.report_url, urlsplit(url).path)
 
 

@@ -1,4 +1,4 @@
-"""Names and certificates for tests: a DNS server on a real socket whose answers the test chooses, and a small CA."""
+"""A DNS server on a real socket whose answers the test chooses, and a small certificate authority."""
 
 import asyncio
 import ipaddress
@@ -19,11 +19,11 @@ from cryptography.x509.oid import NameOID
 _A, _AAAA = 1, 28
 
 Answers = Callable[[str, int], "list[str] | None"]
-"""Addresses of a name when it is asked for the n-th time (1 first, A and AAAA together); None: silence."""
+"""The addresses of a name, IPv4 and IPv6 together, at its n-th query of a record type (from 1); None: no answer."""
 
 
 class Names(asyncio.DatagramProtocol):
-    """`address` is what a resolver is pointed at; `asked` counts questions by name."""
+    """A DNS server at `address`; `asked` counts queries by name and record type."""
 
     def __init__(self, answers: Answers) -> None:
         self.address = ""
@@ -71,7 +71,7 @@ async def naming(answers: Answers) -> AsyncIterator[Names]:
 
 
 class Authority:
-    """A CA of the test's own. `roots` is the file a client is to trust."""
+    """A certificate authority for one test. `roots` is the file of certificates that a client must trust."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
@@ -93,7 +93,7 @@ class Authority:
         self.roots.write_bytes(certificate.public_bytes(serialization.Encoding.PEM))
 
     def server(self, name: str, *, expired: bool = False, by_itself: bool = False) -> ssl.SSLContext:
-        """A server's side of TLS with a certificate for `name`."""
+        """The TLS context of a server with a certificate for `name`."""
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
         context.load_cert_chain(self.certificate(name, expired=expired, by_itself=by_itself))
         return context
@@ -101,7 +101,7 @@ class Authority:
     def certificate(
         self, name: str, *, expired: bool = False, by_itself: bool = False, password: bytes | None = None
     ) -> Path:
-        """A file with a certificate for `name` and its key, which a password may lock."""
+        """A file with a certificate for `name` and its key, optionally encrypted with a password."""
         key = ec.generate_private_key(ec.SECP256R1())
         now = datetime.now(UTC)
         subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)])

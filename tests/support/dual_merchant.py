@@ -1,4 +1,4 @@
-"""A merchant's dual charges for tests: the two bodies that ask for one, and what the bank has of each leg."""
+"""A merchant's dual charges for tests: the two request bodies that create one, and each leg in the bank's books."""
 
 from typing import Any
 from uuid import UUID, uuid4
@@ -26,20 +26,20 @@ PAYER: dict[str, Any] = {
 
 
 def dual_body(amount: str = "150.00", **more: Any) -> dict[str, Any]:
-    """A field given as None is left out."""
+    """The body of a creation; a field that is None is left out."""
     body = {"amount": amount, "due_date": in_days(10), "payer": PAYER, **more}
     return {name: value for name, value in body.items() if value is not None}
 
 
 async def issue_dual(client: ApiClient, amount: str = "150.00", *, key: str | None = None, **more: Any) -> Answer:
-    """POST /v1/charges/dual; `headers` are the request's, `body` all of it, the rest fields of it."""
+    """POST /v1/charges/dual. `headers` are those of the request; `body` is the whole body, or `more` its fields."""
     headers = more.pop("headers", None)
     body = more.pop("body", None) or dual_body(amount, **more)
     return await client.ask("POST", DUAL, json=body, key=key or str(uuid4()), headers=headers)
 
 
 async def dual(client: ApiClient, amount: str = "150.00", **more: Any) -> dict[str, Any]:
-    """An issue that must succeed; the charge."""
+    """Create a dual charge, which must succeed; returns the charge."""
     answer = await issue_dual(client, amount, **more)
     assert answer.status == 201, answer.raw
     charge: dict[str, Any] = answer.body
@@ -47,12 +47,12 @@ async def dual(client: ApiClient, amount: str = "150.00", **more: Any) -> dict[s
 
 
 def pix_boleto_body(**more: Any) -> dict[str, Any]:
-    """The other way in: the boleto's body."""
+    """The body of a boleto creation that makes a dual charge."""
     return boleto_body(tipo="boleto_pix", **more)
 
 
 def legs(charge: dict[str, Any]) -> dict[str, str]:
-    """Status by leg."""
+    """The status of each leg."""
     return {each["leg"]: each["status"] for each in charge["legs"]}
 
 
@@ -68,7 +68,7 @@ async def boleto_at_bank(books: Books, charge: dict[str, Any]) -> str:
 
 
 async def cob_at_bank(books: Books, charge: dict[str, Any]) -> Any:
-    """The cob in the simulated bank's books; None while it is not registered."""
+    """The cob's row in the simulated bank's books; None while it is not registered."""
     return await books.fetchrow("SELECT * FROM simulated_cob WHERE txid = $1", charge["pix"]["txid"])
 
 
@@ -77,7 +77,7 @@ async def cob_status(books: Books, charge: dict[str, Any]) -> str:
     return "none" if row is None else str(row["status"])
 
 
-_LEFT = """
+_OPEN_ORDERS = """
 SELECT count(*) FROM bank_order o WHERE charge_id = $1
     AND NOT (kind = 'boleto_reconcile' AND state = 'waiting' AND attempts > 1
              AND EXISTS (SELECT FROM charge c WHERE c.charge_id = o.charge_id AND c.status = 'pending'))
@@ -85,19 +85,18 @@ SELECT count(*) FROM bank_order o WHERE charge_id = $1
 
 
 async def at_rest(books: Books, charge: dict[str, Any]) -> None:
-    """Whatever the bank is still to be told of this charge has been; a boleto that looks untouched may be watched
-    on."""
+    """Wait until no bank order of this charge is open, except one that watches an unpaid boleto."""
 
-    async def over() -> bool:
-        return bool(await books.fetchval(_LEFT, UUID(charge["charge_id"])) == 0)
+    async def no_order_is_open() -> bool:
+        return bool(await books.fetchval(_OPEN_ORDERS, UUID(charge["charge_id"])) == 0)
 
-    await until_answer(over, within_s=30)
+    await until_answer(no_order_is_open, within_s=30)
 
 
 async def pay_at_bank(system: System, client: ApiClient, charge: dict[str, Any], leg: str, **more: Any) -> int:
-    """A payer pays one leg at the bank of production; the bank's status: 200 when it took the money."""
-    named = {"number": number_of(charge)} if leg == "boleto" else {"txid": charge["pix"]["txid"]}
-    async with client.http.post(f"{system.bank_url}/simulated/pay", json={**named, **more}) as answer:
+    """Pay one leg at the simulated bank of production; returns its HTTP status, 200 when it accepted the money."""
+    leg_id = {"number": number_of(charge)} if leg == "boleto" else {"txid": charge["pix"]["txid"]}
+    async with client.http.post(f"{system.bank_url}/simulated/pay", json={**leg_id, **more}) as answer:
         return answer.status
 
 

@@ -1,4 +1,4 @@
-"""PostgreSQL that hangs, as one whose disk does: a proxy before it passes nothing on once it is told to."""
+"""A PostgreSQL that hangs, as with a hanging disk: a proxy in front of it stops forwarding when the test says so."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -8,12 +8,13 @@ from urllib.parse import urlsplit, urlunsplit
 
 @asynccontextmanager
 async def hanging(url: str) -> AsyncIterator[tuple[str, asyncio.Event]]:
-    """Its address there, and what makes it hang from then on: no connection ends, and new ones are taken."""
+    """Yields the address of the proxy, and an event that makes it hang once set: connections stay open, and new ones
+    are accepted, but nothing is forwarded."""
     hangs, parts = asyncio.Event(), urlsplit(url)
     open_: list[asyncio.StreamWriter] = []
-    carrying = set[asyncio.Task[None]]()
+    forwarding = set[asyncio.Task[None]]()
 
-    async def carry(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    async def forward(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         open_.append(writer)
         with suppress(ConnectionError):
             while data := await reader.read(65_536):
@@ -24,8 +25,11 @@ async def hanging(url: str) -> AsyncIterator[tuple[str, asyncio.Event]]:
 
     async def accept(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         server_reader, server_writer = await asyncio.open_connection(parts.hostname, parts.port)
-        both = [asyncio.create_task(carry(reader, server_writer)), asyncio.create_task(carry(server_reader, writer))]
-        carrying.update(both)
+        both = [
+            asyncio.create_task(forward(reader, server_writer)),
+            asyncio.create_task(forward(server_reader, writer)),
+        ]
+        forwarding.update(both)
 
     proxy = await asyncio.start_server(accept, "127.0.0.1", 0)
     port = proxy.sockets[0].getsockname()[1]
@@ -35,5 +39,5 @@ async def hanging(url: str) -> AsyncIterator[tuple[str, asyncio.Event]]:
         proxy.close()
         for writer in open_:
             writer.transport.abort()
-        if carrying:
-            await asyncio.wait(carrying)
+        if forwarding:
+            await asyncio.wait(forwarding)

@@ -1,7 +1,7 @@
-"""The API inside the test's own process: every byte of a request is the test's to choose, thousands are asked a minute.
+"""The API in the test's own process: a test chooses every byte of a request, and sends thousands of them a minute.
 
-Made like the front of `quita serve`, with the real PostgreSQL and Redis behind it. The pool of locations is filled
-by hand, because no worker runs here.
+It is built like the front of `quita serve`, with the real PostgreSQL and Redis. The pool of locations is filled here,
+because no worker runs.
 """
 
 import asyncio
@@ -37,7 +37,7 @@ class Reply(Struct):
     body: bytes
 
     def header(self, name: str) -> str | None:
-        """The one header of this name; None when there is none, and it must not be there twice."""
+        """The value of the header of this name, or None; fails when the header occurs twice."""
         found = [value.decode("latin-1") for key, value in self.headers if key.decode("latin-1").lower() == name]
         assert len(found) < 2, f"{name} is there {len(found)} times"
         return found[0] if found else None
@@ -46,12 +46,12 @@ class Reply(Struct):
         return msgspec.json.decode(self.body)
 
     def code(self) -> str:
-        """The error code, of an answer that is the whole envelope and nothing else."""
+        """The error code; fails unless the answer is exactly the error envelope."""
         return str(envelope(self)["code"])
 
 
 def envelope(reply: Reply) -> dict[str, Any]:
-    """The error of an answer, after everything that the contract says of the envelope was looked at."""
+    """The error of an answer; fails unless the envelope has everything that the contract prescribes."""
     assert reply.status >= 400, reply
     assert reply.header("content-type") == "application/json", reply
     assert reply.header("content-length") in (None, str(len(reply.body))), reply
@@ -75,7 +75,7 @@ def envelope(reply: Reply) -> dict[str, Any]:
 
 
 class Api:
-    """`first` and `second` are approved, `third` waits for its KYC."""
+    """The API with three merchants: `first` and `second` are approved, the KYC of `third` is pending."""
 
     def __init__(self, app: Any, settings: Settings, merchants: Sequence[MerchantCreated]) -> None:
         self.app = app
@@ -92,7 +92,7 @@ class Api:
         headers: Sequence[tuple[bytes, bytes]] = (),
         body: bytes = b"",
     ) -> Reply:
-        """One request, as it came over the wire: `path` is still percent-encoded; a name or value may be any bytes."""
+        """One request as it arrives at a server: `path` is percent-encoded; names and values may be any bytes."""
         scope = {
             "type": "http",
             "asgi": {"version": "3.0", "spec_version": "2.3"},
@@ -133,7 +133,7 @@ class Api:
         key: str | None = None,
         more: Sequence[tuple[bytes, bytes]] = (),
     ) -> Reply:
-        """POST of JSON; `given` may be bytes, sent as they are."""
+        """POST of JSON; when `given` is bytes, they are sent unchanged."""
         headers = [(b"content-type", b"application/json"), *bearer(token), *more]
         if key is not None:
             headers.append((b"idempotency-key", key.encode()))
@@ -145,13 +145,13 @@ class Api:
         return await self.ask("GET", path, query=query.encode(), headers=bearer(token))
 
     async def token(self, merchant: MerchantCreated | None = None, mode: str = "test", scope: str | None = None) -> str:
-        """An access token, the same one for the same question."""
+        """An access token; the same arguments give the same token."""
         credential = getattr(merchant or self.first, mode)
         name = (credential.client_id, scope)
         if name not in self._tokens:
-            asked = {"grant_type": "client_credentials", **({} if scope is None else {"scope": scope})}
-            asked |= {"client_id": credential.client_id, "client_secret": credential.client_secret}
-            reply = await self.post("/v1/oauth/token", asked, token=None)
+            form = {"grant_type": "client_credentials", **({} if scope is None else {"scope": scope})}
+            form |= {"client_id": credential.client_id, "client_secret": credential.client_secret}
+            reply = await self.post("/v1/oauth/token", form, token=None)
             assert reply.status == 200, reply
             self._tokens[name] = reply.json()["access_token"]
         return self._tokens[name]
@@ -160,7 +160,7 @@ class Api:
         return {"account_id": str(self.first.account_id), "amount": amount, **more}
 
     async def create(self, *, token: str | None = None, **more: Any) -> dict[str, Any]:
-        """A new PIX charge of the first merchant, in test mode unless the token says otherwise."""
+        """Create a PIX charge of the first merchant, in test mode unless another token is given."""
         reply = await self.post(
             "/v1/charges/pix", self.pix(**more), token=token or await self.token(), key=secrets.token_hex(8)
         )
@@ -169,7 +169,7 @@ class Api:
         return made
 
     def client(self) -> httpx.AsyncClient:
-        """A client of httpx whose requests come in here."""
+        """An httpx client whose requests go to this API."""
         return httpx.AsyncClient(transport=httpx.ASGITransport(self.app), base_url="http://api.example.com")
 
 
@@ -179,7 +179,7 @@ def bearer(token: str | None) -> list[tuple[bytes, bytes]]:
 
 @asynccontextmanager
 async def open_api(database_url: str, redis_url: str, **env: str) -> AsyncIterator[Api]:
-    """The API with three merchants of its own."""
+    """The API with three new merchants."""
     settings = read_settings(
         {
             "DATABASE_URL": database_url,
@@ -214,7 +214,7 @@ async def open_api(database_url: str, redis_url: str, **env: str) -> AsyncIterat
     finally:
         await conn.close()
     app = make_api(settings)
-    # The framework's lifespan must end in the task it began in, and a fixture's two halves run in two tasks.
+    # The framework's lifespan must end in the task in which it began, but a fixture's two halves run in two tasks.
     started, ended = asyncio.Event(), asyncio.Event()
 
     async def live() -> None:

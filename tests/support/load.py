@@ -1,4 +1,4 @@
-"""Clients that create and pay while a test breaks something, and what they were told."""
+"""Clients that create and pay charges while a test causes a fault, and the answers they got."""
 
 import asyncio
 from collections import Counter
@@ -15,20 +15,20 @@ GONE = (aiohttp.ClientError, OSError, TimeoutError)
 
 
 class Load:
-    """Clients that create and pay, each with one try, and what they were told."""
+    """Clients that create and pay charges without retries. `told` counts the answers they got."""
 
     def __init__(self, client: ApiClient) -> None:
         self.client = client
         self.tried: list[str] = []
         self.created: dict[str, str] = {}
-        """The charge of each key whose creation was acknowledged."""
+        """The charge ids of acknowledged creations, by idempotency key."""
         self.paid: set[str] = set()
-        """Charges whose payment was acknowledged."""
+        """The charge ids of acknowledged payments."""
         self.told: Counter[int | str] = Counter()
         self.over = False
 
     async def goes_on(self) -> None:
-        """Wait until so many more charges have been created and paid: the system works, and is at work."""
+        """Wait until GOES_ON more charges have been created and paid, which shows that the system works under load."""
         until_now = len(self.paid)
 
         async def more() -> bool:
@@ -43,16 +43,16 @@ class Load:
         while not self.over:
             key = str(uuid4())
             self.tried.append(key)
-            answer = await self._tell(self.client.create("10.00", key=key, external_id=key))
+            answer = await self._count_answer(self.client.create("10.00", key=key, external_id=key))
             if answer is None or answer.status != 201:
                 await asyncio.sleep(0.05)
                 continue
             charge_id = self.created[key] = answer.body["charge_id"]
-            answer = await self._tell(self.client.pay(charge_id))
+            answer = await self._count_answer(self.client.pay(charge_id))
             if answer is not None and answer.status == 200:
                 self.paid.add(charge_id)
 
-    async def _tell(self, asked: Any) -> Answer | None:
+    async def _count_answer(self, asked: Any) -> Answer | None:
         try:
             answer: Answer = await asked
         except GONE:
@@ -62,12 +62,12 @@ class Load:
         return answer
 
     async def assert_nothing_is_lost(self, redis_url: str) -> None:
-        """Compare what the clients were told with what there is."""
+        """Compare the acknowledged creations and payments with charges, events, payments and ledger."""
         client = self.client
         redis = Redis.from_url(redis_url)
-        await redis.flushall()  # locks of the dead lapse in 15 s; this is not what is looked at here
+        await redis.flushall()  # otherwise locks of killed processes lapse after 15 s, which is not tested here
         await redis.aclose()
-        # The same key afterwards gives the one charge, also to those who were told nothing.
+        # The same key now gives the same charge, also for creations that got no answer.
         again: dict[str, Answer] = {}
         for at in range(0, len(self.tried), 100):
             keys = self.tried[at : at + 100]

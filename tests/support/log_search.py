@@ -1,6 +1,6 @@
-"""What must never stand in a log: secrets and tokens, and the documents and addresses of people (runtime/log.py).
+"""Searches logs for what they must never contain: secrets, tokens, documents and e-mail addresses (runtime/log.py).
 
-Known secrets are looked for as they are; tokens, documents and e-mails by their shape, whosever they are.
+Known secrets are searched for literally; tokens, documents and e-mail addresses by their shape.
 """
 
 import re
@@ -17,7 +17,7 @@ _SHAPES = {
     "link of a payer": re.compile(r"/pagar/[A-Za-z0-9_-]{22}"),
     "password in an address": re.compile(r"://[^/\s:@\"]+:[^/\s:@\"]+@"),
 }
-# A number of its own, as it is stored or as people write it; not a part of an identifier.
+# A separate number, as it is stored or as people write it; not a part of an identifier.
 _DOCUMENT = re.compile(
     r"(?<![\w.-])(?:\d{11}|\d{14}|\d{3}\.\d{3}\.\d{3}-\d{2}|\d{2}\.\d{3}\.\d{3}/\d{4}-\d{2})(?![\w-])(?!\.\d)"
 )
@@ -25,12 +25,12 @@ _SECRET_LENGTH_MIN = 8
 
 
 def remember_secret(*secrets: str) -> None:
-    """Look for these too."""
+    """Search for these secrets too."""
     _SECRETS.update(secret for secret in secrets if len(secret) >= _SECRET_LENGTH_MIN)
 
 
 def leaks_in(text: str) -> list[str]:
-    """What of it stands in this text, each with the line it stands in."""
+    """The kinds of leaks found in this text, each with its line."""
     found = []
     for line in text.splitlines():
         kinds = [kind for kind, shape in _SHAPES.items() if shape.search(line)]

@@ -1,4 +1,4 @@
-"""A mail server for tests, on a real socket: it takes mails, and refuses or goes silent when told to (RFC 5321)."""
+"""A mail server for tests, on a real socket (RFC 5321): it accepts mails, or refuses or hangs as the test plans it."""
 
 import asyncio
 import base64
@@ -29,9 +29,9 @@ class Taken(Struct):
 
 
 class MailServer:
-    """`answers` are given instead of its usual ones: by command, the lines to come, used up from the front. `HANG` says
-    nothing, `DROP` hangs up, `DROP AFTER` takes the mail and hangs up instead of saying so. Mails to `unknown`
-    addresses are refused for good."""
+    """`answers` replace the usual ones: by command, the lines to answer next, each used once. `HANG` answers nothing,
+    `DROP` closes the connection, `DROP AFTER` stores the mail and closes the connection instead of acknowledging. Mails
+    to `unknown` addresses are refused permanently."""
 
     def __init__(self, *, user: str = "", password: str = "") -> None:
         self.mails: list[Taken] = []

@@ -1,4 +1,4 @@
-"""The mails a worker would have sent to one address, caught: whoever reads them follows their links."""
+"""The mails that a worker would have sent to an address, caught, so that tests can follow their links."""
 
 import re
 from datetime import datetime
@@ -21,15 +21,15 @@ _CAUGHT = """
 SELECT c.mail_id, c.message_sealed FROM caught_mail c JOIN mail m ON m.mail_id = c.mail_id
 WHERE m.to_hash = $1 ORDER BY m.created_at, m.mail_id
 """
-# Other tests seal with other keys.
-_ONLY = """
+# The mails of other tests are postponed, because they are sealed with other keys.
+_DUE_FOR_ADDRESS = """
 UPDATE mail SET due_at = CASE WHEN to_hash = $1 THEN $2::timestamptz ELSE 'infinity' END WHERE state = 'waiting'
 """
 _LINK = re.compile(r"(/(?:painel|plataforma)/recuperar/[A-Za-z0-9_-]{43})")
 
 
 async def letters_to(pool: Pool, settings: Settings, email: str, *, now: datetime) -> list[EmailMessage]:
-    """Send what is due at `now`, as a worker does; all that this address ever got, the oldest first."""
+    """Send the mails due at `now`, as a worker does; returns all mails that this address ever got, oldest first."""
     seal = Seal(settings.secret_key)
     catching = msgspec.structs.replace(settings, mail_catcher=True)
     nothing = cast(Any, None)
@@ -37,7 +37,7 @@ async def letters_to(pool: Pool, settings: Settings, email: str, *, now: datetim
         settings=catching, pool=pool, redis=nothing, jobs=nothing, seal=seal, http=nothing, banks=nothing,
         now=lambda: now, worker="test",
     )  # fmt: skip
-    await pool.execute(_ONLY, address_hash(email, seal), now)
+    await pool.execute(_DUE_FOR_ADDRESS, address_hash(email, seal), now)
     sender = MailSender(context)
     for _ in range(_ROUNDS_MAX):
         if not await sender.drain():
@@ -61,14 +61,14 @@ def words_of(letter: EmailMessage) -> str:
 
 
 def link_of(letter: EmailMessage) -> str:
-    """The path of the one-time link in a letter."""
+    """The path of the one-time link in a mail."""
     found = set(_LINK.findall(words_of(letter)))
     assert len(found) == 1, words_of(letter)
     return str(found.pop())
 
 
 async def mailed_link(pool: Pool, settings: Settings, email: str, *, now: datetime) -> str:
-    """The path of the link of the latest letter that has one."""
+    """The path of the one-time link in the latest mail that has one."""
     letters = [each for each in await letters_to(pool, settings, email, now=now) if _LINK.search(words_of(each))]
     assert letters, f"no link was mailed to {email}"
     return link_of(letters[-1])

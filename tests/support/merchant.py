@@ -1,4 +1,4 @@
-"""A merchant for tests: a program that speaks HTTP to the running system, in either mode, as any merchant's would."""
+"""A merchant for tests: an HTTP client of the running system, in either mode."""
 
 import asyncio
 import os
@@ -37,7 +37,7 @@ Books = asyncpg.Connection
 
 
 class Answer(NamedTuple):
-    """What came back. `body` is the JSON, `raw` its bytes; header names are case-insensitive."""
+    """An answer. `body` is the decoded JSON, `raw` its bytes; header names are case-insensitive."""
 
     status: int
     body: Any
@@ -46,18 +46,18 @@ class Answer(NamedTuple):
 
     @property
     def code(self) -> str:
-        """The error's code; empty when it is none."""
+        """The error code; empty when the answer is no error."""
         return str(self.body["error"]["code"]) if self.status >= 400 else ""
 
     def but_for_the_request_id(self) -> tuple[int, bytes, str]:
-        """What two callers may compare to the byte."""
+        """Status, bytes and content type without the request id, so that two errors can be compared byte for byte."""
         request_id = self.headers["X-Request-Id"]
         assert self.body["error"]["request_id"] == request_id
         return self.status, self.raw.replace(request_id.encode(), b""), self.headers["Content-Type"]
 
 
 class ApiClient:
-    """A client with one credential. Concurrent requests each have a connection, so all API processes serve them."""
+    """A client with one credential. Concurrent requests have separate connections, so all API processes serve them."""
 
     def __init__(self, base_url: str, account_id: UUID, client_id: str, client_secret: str) -> None:
         self.base_url = base_url
@@ -96,7 +96,7 @@ class ApiClient:
             return Answer(answer.status, msgspec.json.decode(raw), answer.headers, raw)
 
     async def get(self, path: str, **params: Any) -> Answer:
-        """Parameters with a list value are repeated."""
+        """GET; a parameter whose value is a list is repeated."""
         return await self.ask("GET", path, params=_pairs(params))
 
     async def post(self, path: str, json: Any = None) -> Answer:
@@ -106,14 +106,15 @@ class ApiClient:
         return {"account_id": self.account_id, "amount": amount, **more}
 
     async def create(self, amount: str = "10.00", *, key: str | None = None, **more: Any) -> Answer:
-        """Create a PIX charge; a key of its own unless one is given. `headers` are the request's, the rest the body."""
+        """Create a PIX charge, with a new key unless one is given. `headers` are those of the request, `more` fields of
+        the body."""
         headers = more.pop("headers", None)
         return await self.ask(
             "POST", "/v1/charges/pix", json=self.body(amount, **more), key=key or str(uuid4()), headers=headers
         )
 
     async def created(self, amount: str = "10.00", **more: Any) -> dict[str, Any]:
-        """A creation that must succeed; the charge."""
+        """Create a PIX charge, which must succeed; returns the charge."""
         answer = await self.create(amount, **more)
         assert answer.status == 201, answer.raw
         charge: dict[str, Any] = answer.body
@@ -123,7 +124,7 @@ class ApiClient:
         return await self.post(f"/v1/charges/{charge_id}/simulate-payment")
 
     async def paid(self, amount: str = "10.00", **more: Any) -> dict[str, Any]:
-        """A charge created and paid."""
+        """Create a charge and pay it; returns the paid charge."""
         charge = await self.created(amount, **more)
         answer = await self.pay(charge["charge_id"])
         assert answer.status == 200, answer.raw
@@ -138,7 +139,7 @@ class ApiClient:
         return dict(answer.body)
 
     async def all(self, path: str, **params: Any) -> list[dict[str, Any]]:
-        """Walk a list to its end."""
+        """All rows of a list, read page by page."""
         rows: list[dict[str, Any]] = []
         cursor: dict[str, Any] = {}
         for _ in range(PAGES_MAX):
@@ -151,11 +152,11 @@ class ApiClient:
         raise AssertionError(f"{path} has no end")
 
     async def events(self, **params: Any) -> list[dict[str, Any]]:
-        """The feed from its beginning, oldest first."""
+        """All events of the feed, oldest first."""
         return await self.all("/v1/events", after_sequence=0, limit=100, **params)
 
     async def ledger(self, **params: Any) -> list[dict[str, Any]]:
-        """The statement from its beginning, oldest first."""
+        """All ledger entries, oldest first."""
         return await self.all(f"/v1/accounts/{self.account_id}/ledger", order="asc", limit=100, **params)
 
     async def balance(self) -> str:
@@ -173,7 +174,7 @@ def _pairs(params: Mapping[str, Any]) -> list[tuple[str, str]]:
 
 
 class ApiMerchant(NamedTuple):
-    """A merchant of the test's own, with an API client for each mode."""
+    """A new merchant for a test, with an API client for each mode."""
 
     record: MerchantCreated
     sandbox: ApiClient
@@ -182,7 +183,7 @@ class ApiMerchant(NamedTuple):
 
 @asynccontextmanager
 async def books_of(system: System) -> AsyncIterator[Books]:
-    """The system's database."""
+    """A connection to the system's database."""
     conn = await connect(system.database_url)
     try:
         yield conn
@@ -218,7 +219,7 @@ async def created_before(
     key: str | None = None,
     fingerprint: bytes = bytes(32),
 ) -> str:
-    """A charge created some time ago, by the command that creates charges: so that time passes without waiting."""
+    """Create a charge at an earlier time, by the product's own command, so that a test need not wait."""
     now = to_millisecond(datetime.now(UTC))
     created_at = to_millisecond(now - timedelta(seconds=ago_s))
     expires_at = to_millisecond(created_at + timedelta(seconds=lifetime_s))
@@ -260,7 +261,7 @@ async def created_before(
 
 
 async def until_answer(ask: Any, *, within_s: float = 30.0) -> Any:
-    """Ask a coroutine until its answer is truthy."""
+    """Call `ask` until its awaited result is truthy; returns the result."""
     deadline = asyncio.get_running_loop().time() + within_s
     while not (found := await ask()):
         assert asyncio.get_running_loop().time() < deadline, f"not within {within_s} s"
@@ -277,7 +278,7 @@ async def money_arrives(
     now: datetime | None = None,
     end_to_end_ids: list[str] | None = None,
 ) -> list[Charge | Refused]:
-    """The bank confirms payments of these amounts, as a worker would book them."""
+    """Book payments of these amounts, as a worker does when the bank confirms them."""
     now = now or datetime.now(UTC)
     sources = end_to_end_ids or [f"E99999997{new_token()}" for _ in cents]
     async with books.transaction():
@@ -297,14 +298,16 @@ async def money_arrives(
 
 
 def assert_books_are_clean(system: System) -> None:
-    """What `quita readmodels verify` says of the whole database."""
-    done = system.quita("readmodels", "verify", "--json")
-    assert (done.returncode, msgspec.json.decode(done.stdout)) == (0, {"clean": True, "differences": []}), done.stdout
+    """Assert that `quita readmodels verify` finds no difference in the whole database."""
+    result = system.quita("readmodels", "verify", "--json")
+    assert (result.returncode, msgspec.json.decode(result.stdout)) == (0, {"clean": True, "differences": []}), (
+        result.stdout
+    )
 
 
 @contextmanager
 def paused(system: System, kind: str) -> Iterator[None]:
-    """Hold all processes of a kind still (SIGSTOP): they neither work nor close their connections."""
+    """Stop all processes of a kind with SIGSTOP during the block: they neither work nor close their connections."""
     pids = system.pids(kind)
     assert pids
     for pid in pids:
@@ -317,12 +320,12 @@ def paused(system: System, kind: str) -> Iterator[None]:
 
 
 def killed(system: System, kind: str, index: int = 0) -> int:
-    """kill -9 of one process; its number."""
+    """Kill one process with SIGKILL; returns its process id."""
     pid = system.pids(kind)[index]
     os.kill(pid, signal.SIGKILL)
     return pid
 
 
 def replaced(system: System, kind: str, pid: int) -> None:
-    """Wait until another process is in the place of this one."""
+    """Wait until another process has replaced this one."""
     until(lambda: system.pids(kind) and pid not in system.pids(kind), what=f"another {kind}")

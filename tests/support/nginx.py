@@ -1,4 +1,4 @@
-"""nginx with the configuration that compose.yaml mounts, where it is installed, and the certificates it asks for."""
+"""nginx, where it is installed, with the configuration that compose.yaml mounts and the certificates that it needs."""
 
 import datetime as dt
 import os
@@ -16,7 +16,7 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 
-from runtime.local.embedded import free_port, port_is_free
+from runtime.local.ports import free_port, port_is_free
 
 PROGRAM = shutil.which("nginx", path=f"{os.environ.get('PATH', '')}:/usr/sbin")
 TEMPLATE = Path(__file__).parents[2] / "docs" / "operations" / "nginx.conf.template"
@@ -28,7 +28,8 @@ class Proxy(NamedTuple):
     http: int
     https: int
     tls: Path
-    """`ca.pem` signed the server's certificate; `bank.pem`, with `bank.key`, is the bank's, `other.pem` another's."""
+    """The folder of certificates. `ca.pem` signed the server's; `bank.pem`, with `bank.key`, is the bank's, and
+    `other.pem` that of another bank."""
 
 
 def _name(text: str) -> x509.Name:
@@ -60,7 +61,7 @@ def _certificate(
 
 
 def _configuration(folder: Path, api: str, http: int, https: int) -> str:
-    """What the image makes of the template, with ports, folders and programs of this machine."""
+    """The configuration that the image makes from the template, with ports, folders and user of this machine."""
     given = {"API": api, "QUITA_HOST": HOST, "QUITA_BANK_HOST": BANK_HOST, "BANK_CLIENT_DN": f"CN={BANK_NAME}"}
     text = Template(TEMPLATE.read_text(encoding="utf-8")).safe_substitute(given)
     text = text.replace("listen 80 ", f"listen 127.0.0.1:{http} ").replace("listen 443 ", f"listen 127.0.0.1:{https} ")
@@ -75,7 +76,7 @@ def _configuration(folder: Path, api: str, http: int, https: int) -> str:
 
 @contextmanager
 def nginx(api: str, folder: Path) -> Iterator[Proxy]:
-    """In front of `api`, an address and port."""
+    """nginx in front of `api`, an address with a port."""
     assert PROGRAM is not None
     folder.mkdir(parents=True, exist_ok=True)
     authority = _certificate(folder, "ca", "Autoridade de Teste", None)
@@ -87,15 +88,15 @@ def nginx(api: str, folder: Path) -> Iterator[Proxy]:
     _certificate(folder, "stranger", BANK_NAME, authority)
     http, https = free_port(), free_port()
     (folder / "nginx.conf").write_text(_configuration(folder, api, http, https), encoding="utf-8")
-    with (folder / "said").open("wb") as said:
+    with (folder / "said").open("wb") as output:
         process = subprocess.Popen(
-            [PROGRAM, "-p", str(folder), "-c", str(folder / "nginx.conf")], stdout=said, stderr=said
+            [PROGRAM, "-p", str(folder), "-c", str(folder / "nginx.conf")], stdout=output, stderr=output
         )
     try:
-        until = time.monotonic() + 20
+        deadline = time.monotonic() + 20
         while port_is_free(https):
             assert process.poll() is None, (folder / "said").read_text(encoding="utf-8")
-            assert time.monotonic() < until
+            assert time.monotonic() < deadline
             time.sleep(0.02)
         yield Proxy(http, https, folder)
     finally:

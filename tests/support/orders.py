@@ -1,4 +1,4 @@
-"""Orders to banks as tests look at them: open ones and those that have ended, together."""
+"""Bank orders for tests: queries over open and ended ones together, and changes of their state and age."""
 
 from collections.abc import Sequence
 from datetime import timedelta
@@ -24,17 +24,17 @@ SELECT order_id, account_id, charge_id, test, bank, kind, 'done', attempts, crea
 
 
 def ever(query: str) -> str:
-    """A SELECT from bank_order, over orders that have ended as well; of these nobody knows the request."""
+    """Makes a SELECT from bank_order include ended orders; their request is NULL, because it is not stored."""
     return _EVER + query
 
 
 async def end_orders(conn: Any, charge_ids: Sequence[UUID], kind: str | None = None) -> None:
-    """As if a worker had done the open orders of these charges."""
+    """Mark the open orders of these charges as done, as if a worker had executed them."""
     await conn.execute(_END, charge_ids, kind)
 
 
 async def age_orders(conn: Any, charge_id: UUID, by: timedelta) -> None:
-    """As if all orders of this charge had been placed earlier; `conn` is the owner's of the tables."""
+    """Move the creation of all orders of this charge back in time; `conn` must be the table owner's."""
     for table in ("bank_order", "bank_order_done"):
         older = f"UPDATE {table} SET created_at = created_at - $2::interval WHERE charge_id = $1"  # noqa: S608
         await conn.execute(older, charge_id, by)

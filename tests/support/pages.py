@@ -1,4 +1,4 @@
-"""The web application on a real socket, and a real browser in front of it."""
+"""The web application on a real socket, and a real browser that uses it."""
 
 import asyncio
 import base64
@@ -20,20 +20,20 @@ from runtime.postgres import Pool
 from runtime.settings import Settings, read_settings
 from web.app import lifespan, make_app
 
-# Nobody is there, and everything works all the same.
+# No Redis listens at this address; the web application works without it.
 NOWHERE = "redis://127.0.0.1:9/0"
 SETTINGS = read_settings({"DATABASE_URL": "unused", "REDIS_URL": NOWHERE, "SECRET_KEY": "00" * 32})
-# Applications that serve nobody now. Registering 270 routes takes 0.3 s of a core, and each test has an application.
+# Applications that are not in use. Each test needs one, and registering 270 routes takes 0.3 s of a core.
 _IDLE: list[Litestar] = []
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
 
 
 @asynccontextmanager
 async def serving(pool: Pool, now: Callable[[], datetime], settings: Settings = SETTINGS) -> AsyncIterator[str]:
-    """The web application on a free port; its address."""
+    """The web application on a free port; yields its address."""
     app = _IDLE.pop() if _IDLE else make_app()
     app._lifespan_managers = [lifespan(settings, pool=pool, now=now, openapi=document(ROUTES, settings))]
-    # As the house serves it: what a proxy says is for the application to judge.
+    # As in `quita serve`, the application and not uvicorn evaluates a proxy's headers.
     config = uvicorn.Config(app, port=0, log_level="critical", lifespan="on", ws="none", proxy_headers=False)
     server = uvicorn.Server(config)
     server.install_signal_handlers = lambda: None  # type: ignore[attr-defined]
@@ -56,7 +56,7 @@ Evaluate = Callable[[str], Awaitable[Any]]
 
 @asynccontextmanager
 async def _browser(address: str, profile: Path) -> AsyncIterator[Command]:
-    """A tab of headless Chromium at `address`; what is given sends a command of its DevTools protocol."""
+    """A tab of headless Chromium at `address`; yields a function that sends a DevTools command."""
     assert CHROMIUM
     process = await asyncio.create_subprocess_exec(
         CHROMIUM, "--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run",
@@ -66,11 +66,11 @@ async def _browser(address: str, profile: Path) -> AsyncIterator[Command]:
         stdout=asyncio.subprocess.DEVNULL, stderr=asyncio.subprocess.DEVNULL,
     )  # fmt: skip
     try:
-        told = profile / "DevToolsActivePort"
+        port_file = profile / "DevToolsActivePort"
         async with asyncio.timeout(30):
-            while not told.exists() or not told.read_text().strip():  # noqa: ASYNC110 - a file has no event
+            while not port_file.exists() or not port_file.read_text().strip():  # noqa: ASYNC110 - a file has no event
                 await asyncio.sleep(0.05)
-        tools = f"http://127.0.0.1:{told.read_text().split()[0]}"
+        tools = f"http://127.0.0.1:{port_file.read_text().split()[0]}"
         async with aiohttp.ClientSession() as session:
             async with session.put(f"{tools}/json/new?{address}") as opened:
                 target = await opened.json(content_type=None)
@@ -95,9 +95,9 @@ async def _browser(address: str, profile: Path) -> AsyncIterator[Command]:
 
 def _evaluating(command: Command) -> Evaluate:
     async def evaluate(expression: str) -> Any:
-        # As if a person had done it: only then may a page touch the clipboard.
+        # Evaluated as a user gesture: only then may a page use the clipboard.
         answer = await command("Runtime.evaluate", expression=expression, returnByValue=True, userGesture=True)
-        # No result while the page is still on its way in: asked again.
+        # There is no result while the page loads; callers try again.
         return answer.get("result", {}).get("value")
 
     return evaluate
@@ -105,20 +105,20 @@ def _evaluating(command: Command) -> Evaluate:
 
 @asynccontextmanager
 async def browsing(address: str, profile: Path) -> AsyncIterator[Evaluate]:
-    """A page of headless Chromium at `address`; what is given evaluates an expression in it."""
+    """A page of headless Chromium at `address`; yields a function that evaluates an expression in it."""
     async with _browser(address, profile) as command:
         yield _evaluating(command)
 
 
 @asynccontextmanager
 async def tab(profile: Path) -> AsyncIterator[tuple[Command, Evaluate]]:
-    """An empty tab of headless Chromium: its DevTools protocol, and a way to evaluate an expression in it."""
+    """An empty tab of headless Chromium; yields a function for DevTools commands and one that evaluates expressions."""
     async with _browser("about:blank", profile) as command:
         yield command, _evaluating(command)
 
 
 async def photographed(address: str, profile: Path, *, width: int, scale: int, scripts: str = "on") -> bytes:
-    """A PNG of the whole page as a screen so wide (CSS pixels) and dense shows it."""
+    """A PNG of the whole page on a screen of this width (CSS pixels) and scale."""
     async with _browser("about:blank", profile) as command:
         if scripts == "off":
             await command("Emulation.setScriptExecutionDisabled", value=True)

@@ -1,4 +1,4 @@
-"""Charges for tests of partners and reports, made and paid by the commands that do so, without servers in between."""
+"""Charges for tests of partners and reports, created and paid by the product's commands, without API or workers."""
 
 import secrets
 from collections.abc import Sequence
@@ -33,7 +33,7 @@ ROUNDS_MAX = 1_000
 
 
 async def partner_with(pool: Pool, share_bps: int, *, account_id: UUID | None = None) -> Integrator:
-    """A partner with an account of his own, unless one is named."""
+    """Create a partner, with a new account unless one is given."""
     owner = account_id or await make_account(pool)
     async with transaction(pool) as conn:
         return await create_integrator(
@@ -51,7 +51,7 @@ async def new_charge(
     lifetime: timedelta = timedelta(hours=1),
     code: str | None = None,
 ) -> UUID:
-    """A PIX charge issued at `at`; no bank hears of it."""
+    """Create a PIX charge at `at`, which no bank registers."""
     created_at = to_millisecond(at or datetime.now(UTC))
     charge_id, location = new_id(), f"bank.example.com/pix/v2/{secrets.token_urlsafe(20)}"
     doc = ChargeDoc(
@@ -71,7 +71,7 @@ async def new_charge(
 
 
 def confirmation(charge_id: UUID, cents: int, code: str | None, *, at: datetime | None = None) -> Confirmation:
-    """Money for a charge that carries this code."""
+    """A payment of a charge with this integrator code, not yet booked."""
     return Confirmation(
         charge_id=charge_id,
         end_to_end_id=f"E{secrets.token_hex(15)}",
@@ -84,13 +84,13 @@ def confirmation(charge_id: UUID, cents: int, code: str | None, *, at: datetime 
 async def paid(
     pool: Pool, account_id: UUID, cents: int, code: str | None, *, test: bool = False, now: datetime | None = None
 ) -> tuple[UUID, UUID]:
-    """A charge and its payment, booked at `now`."""
+    """Create a charge and book its payment at `now`; returns both ids."""
     charge_id = await new_charge(pool, account_id, cents, test=test)
     return charge_id, await paid_again(pool, charge_id, cents, code, now=now)
 
 
 async def paid_again(pool: Pool, charge_id: UUID, cents: int, code: str | None, *, now: datetime | None = None) -> UUID:
-    """The payment."""
+    """Book a payment of this charge; returns the payment's id."""
     at = now or datetime.now(UTC)
     received = confirmation(charge_id, cents, code, at=at)
     async with transaction(pool) as conn:
@@ -103,22 +103,22 @@ async def paid_again(pool: Pool, charge_id: UUID, cents: int, code: str | None, 
 async def refunds(
     pool: Pool,
     account_id: UUID,
-    asked: Sequence[tuple[UUID, UUID, int]],
+    requests: Sequence[tuple[UUID, UUID, int]],
     *,
     test: bool = False,
     failing: bool = False,
     now: datetime | None = None,
 ) -> None:
-    """Refunds of (charge, payment, cents), begun and ended each in one batch."""
+    """Refund (charge, payment, cents): all refunds begin in one batch and end in another."""
     now = to_millisecond(now or datetime.now(UTC))
-    ids = [new_id() for _ in asked]
+    ids = [new_id() for _ in requests]
     news = [
         NewRefund(
             owner=Owner.of(account_id, test), key=str(refund_id), fingerprint=bytes(32), refund_id=refund_id,
             charge_id=charge_id, amount_cents=cents, payment_id=payment_id, reason=None, description=None,
             external_id=None, destination=None, scenario=None, actor="test", request_id="test",
         )
-        for refund_id, (charge_id, payment_id, cents) in zip(ids, asked, strict=True)
+        for refund_id, (charge_id, payment_id, cents) in zip(ids, requests, strict=True)
     ]  # fmt: skip
     async with transaction(pool) as conn:
         for begun in await begin_refunds(conn, news, now=now, transfers_cents_max=500_000):
@@ -126,19 +126,19 @@ async def refunds(
             assert not isinstance(begun, Refused), begun.code
     failure = FailureCode.NOT_CARRIED_OUT if failing else None
     async with transaction(pool) as conn:
-        await end_orders(conn, [each[0] for each in asked])
+        await end_orders(conn, [each[0] for each in requests])
         await end_refunds(
             conn,
             [
                 Ending(charge_id=charge_id, refund_id=refund_id, failure=failure)
-                for refund_id, (charge_id, _, _) in zip(ids, asked, strict=True)
+                for refund_id, (charge_id, _, _) in zip(ids, requests, strict=True)
             ],
             now=now,
         )
 
 
 async def post_all(pool: Pool) -> int:
-    """Everything that is due to partners; how many shares that were."""
+    """Post all shares that are due to partners; returns their number."""
     posted = 0
     for _ in range(ROUNDS_MAX):
         count = 0
@@ -156,7 +156,7 @@ async def fold_all(pool: Pool) -> None:
     for _ in range(ROUNDS_MAX):
         async with session(pool) as conn:
             horizon = await wait_for_horizon(conn)
-        assert horizon is not None, "somebody is writing the journal all the time"
+        assert horizon is not None, "another transaction writes the journal all the time"
         async with transaction(pool) as conn:
             folded = await fold_up_to(conn, horizon)
         if folded == 0:
@@ -165,7 +165,7 @@ async def fold_all(pool: Pool) -> None:
 
 
 async def ledger_of(pool: Pool, account_id: UUID, *, test: bool = False) -> list[Any]:
-    """Lines in order: (type, cents)."""
+    """The ledger's lines in order: (type, cents)."""
     rows = await pool.fetch(
         "SELECT type, amount_cents FROM read_ledger WHERE account_id = $1 AND test = $2 ORDER BY sequence",
         account_id, test,
@@ -174,7 +174,7 @@ async def ledger_of(pool: Pool, account_id: UUID, *, test: bool = False) -> list
 
 
 async def fold_all_that_is_settled(pool: Pool) -> None:
-    """One round, which leaves alone what others are writing."""
+    """Fold once up to the horizon; skip it while other transactions write the journal."""
     async with session(pool) as conn:
         horizon = await wait_for_horizon(conn)
     if horizon is not None:
@@ -183,7 +183,7 @@ async def fold_all_that_is_settled(pool: Pool) -> None:
 
 
 async def received_on(pool: Pool, account_id: UUID, *received: tuple[int, int]) -> None:
-    """Payments of so many days ago, the oldest first, each with its cents; they are in the totals."""
+    """Book payments, each given as (days ago, cents) and the oldest first, and fold them into the totals."""
     for days, cents in received:
         at = to_millisecond(datetime.now(UTC)) - timedelta(days=days)
         charge_id = await new_charge(pool, account_id, cents, at=at, lifetime=timedelta(minutes=10))

@@ -1,4 +1,4 @@
-"""Two PostgreSQL that Patroni looks after, with its own consensus (raft) and a third voter, where it is installed."""
+"""Two PostgreSQL servers managed by Patroni, where it is installed, with its own consensus (raft) and a third voter."""
 
 import json
 import os
@@ -14,7 +14,7 @@ from typing import Any
 
 import httpx
 
-from runtime.local.embedded import free_port
+from runtime.local.ports import free_port
 from runtime.local.postgres_account import Account, postgres_account
 from tests.support.standby import both
 from tests.support.system import until
@@ -25,7 +25,7 @@ _NODES = ("one", "two")
 
 
 class Node:
-    """A Patroni with its PostgreSQL."""
+    """A Patroni and its PostgreSQL."""
 
     def __init__(self, home: Path, name: str) -> None:
         self.name = name
@@ -36,7 +36,7 @@ class Node:
         self.process: subprocess.Popen[bytes] | None = None
 
     def role(self) -> str:
-        """As it says of itself: primary (master before Patroni 4), replica, ..."""
+        """The role that Patroni reports: primary (master before Patroni 4), replica, ...; empty without an answer."""
         try:
             return str(httpx.get(f"http://127.0.0.1:{self.rest}/patroni", timeout=2).json().get("role"))
         except (httpx.HTTPError, ValueError):
@@ -47,7 +47,7 @@ class Node:
 
 
 class Watched:
-    """`nodes`: the primary and its synchronous standby, whichever is which."""
+    """`nodes` are the primary and its synchronous standby, in any order."""
 
     def __init__(self, home: Path) -> None:
         home.mkdir(exist_ok=True)
@@ -83,7 +83,7 @@ class Watched:
             raise AssertionError("\n".join(node.said() for node in self.nodes)) from None
 
     def _settled(self) -> bool:
-        """One leads and the other is its synchronous standby."""
+        """Whether one node is the leader and the other its synchronous standby."""
         for node in self.nodes:
             with suppress(httpx.HTTPError, ValueError):
                 members = httpx.get(f"http://127.0.0.1:{node.rest}/cluster", timeout=2).json()["members"]
@@ -142,7 +142,7 @@ class Watched:
         self, account: Account, program: str | None, home: Path, config: dict[str, Any]
     ) -> "subprocess.Popen[bytes]":
         assert program is not None
-        file = home / "patroni.json"  # YAML takes JSON
+        file = home / "patroni.json"  # JSON is valid YAML
         file.write_text(json.dumps(config), encoding="utf-8")
         file.chmod(0o600)
         account.own(file)
@@ -153,7 +153,7 @@ class Watched:
         return next(node for node in self.nodes if node.role() in ("master", "primary"))
 
     def lose(self, node: Node) -> None:
-        """As a machine that is gone: Patroni and PostgreSQL die at once, with all their children."""
+        """Kill Patroni and PostgreSQL at once with all their children, as when a machine is lost."""
         assert node.process is not None
         lines = (node.account.folder / "data" / "postmaster.pid").read_text(encoding="ascii").splitlines()
         for pid in (node.process.pid, int(lines[0])):

@@ -1,4 +1,4 @@
-"""PgBouncer in transaction mode before a PostgreSQL of the tests, where it is installed."""
+"""PgBouncer in transaction mode in front of a PostgreSQL of the tests, where it is installed."""
 
 import os
 import shutil
@@ -9,14 +9,15 @@ from contextlib import contextmanager
 from pathlib import Path
 from urllib.parse import urlsplit, urlunsplit
 
-from runtime.local.embedded import free_port, port_is_free
+from runtime.local.ports import free_port, port_is_free
 
 PROGRAM = shutil.which("pgbouncer", path=f"{os.environ.get('PATH', '')}:/usr/sbin")
 
 
 @contextmanager
 def pgbouncer(url: str, home: Path, **settings: str) -> Iterator[str]:
-    """`url` through a PgBouncer: fewer sessions than connections, so that transactions change sessions all the time."""
+    """Yields `url` through a PgBouncer that has fewer sessions than connections, so that transactions change sessions
+    often."""
     assert PROGRAM is not None
     parts, port = urlsplit(url), free_port()
     home.mkdir(parents=True, exist_ok=True)
@@ -37,7 +38,7 @@ def pgbouncer(url: str, home: Path, **settings: str) -> Iterator[str]:
     lines = [f"{name} = {value}\n" for name, value in config.items()]
     databases = f"[databases]\n* = host={parts.hostname} port={parts.port}\n[pgbouncer]\n"
     (home / "pgbouncer.ini").write_text(databases + "".join(lines), encoding="ascii")
-    root = ("-u", "nobody") if os.geteuid() == 0 else ()  # it refuses to run as root
+    root = ("-u", "nobody") if os.geteuid() == 0 else ()  # PgBouncer refuses to run as root
     with (home / "pgbouncer.log").open("ab") as log:
         process = subprocess.Popen([PROGRAM, *root, str(home / "pgbouncer.ini")], stdout=log, stderr=log)
     try:

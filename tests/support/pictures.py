@@ -1,4 +1,4 @@
-"""Pictures for tests: drawn here, so that none lies in the repository."""
+"""Pictures for tests, drawn here so that the repository contains none."""
 
 import io
 import secrets
@@ -8,7 +8,8 @@ from PIL import Image, ImageDraw
 
 
 def a_logo(kind: str = "PNG", *, size: tuple[int, int] = (900, 300), colour: str = "", **saved: Any) -> bytes:
-    """A disc and a bar on nothing (on white in a JPEG), with a margin around. Without a `colour` it is no other's."""
+    """Draw a logo: a disc and a bar with a margin, transparent (white in a JPEG) behind. Without `colour`, each call
+    draws another logo."""
     colour = colour or f"#{secrets.token_hex(2)}20"
     transparent = kind == "PNG"
     image = Image.new("RGBA" if transparent else "RGB", size, (0, 0, 0, 0) if transparent else "white")

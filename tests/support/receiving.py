@@ -1,4 +1,4 @@
-"""A merchant's program that takes every webhook."""
+"""A merchant's server that accepts every webhook."""
 
 import threading
 from collections.abc import Iterator
@@ -20,7 +20,7 @@ class _Receiver(BaseHTTPRequestHandler):
 
 @contextmanager
 def receiving() -> Iterator[str]:
-    """Its address."""
+    """Yields the server's address."""
     with ThreadingHTTPServer(("127.0.0.1", 0), _Receiver) as server:
         threading.Thread(target=server.serve_forever, daemon=True).start()
         yield f"http://127.0.0.1:{server.server_port}/"

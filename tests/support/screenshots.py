@@ -1,7 +1,7 @@
-"""The pictures of docs/screenshots, made anew: `.venv/bin/python -m tests.support.screenshots [NAME ...]`.
+"""Makes the pictures of docs/screenshots: `.venv/bin/python -m tests.support.screenshots [NAME ...]`.
 
-Starts a system of its own, has a merchant take money for a month, and photographs it in Chromium; a name makes that
-picture alone. Everything shown is invented. docs/screenshots/locust.png is of a run of ten minutes (docs/load.md).
+Starts a system, books a month of a merchant's payments, and takes screenshots in Chromium; with names, only these
+pictures. Everything shown is invented. docs/screenshots/locust.png shows a run of ten minutes (docs/load.md).
 """
 
 import asyncio
@@ -30,7 +30,7 @@ from tests.support.system import ROOT, System, remove_home, temporary_home
 
 FOLDER: Final = ROOT / "docs" / "screenshots"
 COLOURS: Final = 128
-"""Of a picture: pages are flat, and a palette is a third of the bytes."""
+"""The colours of a picture: pages have few, and a palette takes a third of the bytes."""
 DAYS: Final = 29
 _PAID: Final = 0.85
 DESKTOP, TABLET, PHONE = 1440, 768, 390
@@ -50,22 +50,22 @@ PLACE: Final = {
 
 
 class Stage(NamedTuple):
-    """What there is to photograph: `charges` by what is shown of them."""
+    """The system that is shown. `charges` are by the state or form that a picture shows."""
 
     system: System
     browser: Browser
     owner: str
-    """The group of tabs of the merchant's owner, and of a member of the staff."""
+    """The group of tabs in which the merchant's owner and a member of staff are signed in."""
     production: ApiClient
     sandbox: ApiClient
     charges: dict[str, dict[str, Any]]
 
 
 class Shot(NamedTuple):
-    """A page as it is opened, or as `prepare` leaves it; at most `height` of it is kept."""
+    """A page as opened, or after `prepare`; the picture is cut at `height`."""
 
     page: str
-    """With the names of charges in braces, for their ids; {name:public} for the payer's page."""
+    """The path, with a charge's name in braces for its id, or {name:public} for its public id."""
     width: int
     height: int
     scheme: str = "light"
@@ -154,7 +154,7 @@ async def main(names: list[str]) -> None:
 
 @asynccontextmanager
 async def standing(system: System) -> AsyncIterator[Stage]:
-    """A month of business, and a browser with everybody signed in."""
+    """Books a month of payments, and signs the people in in a browser."""
     merchant = system.merchants[0]
     production, sandbox = (
         ApiClient(system.base_url, merchant["account_id"], merchant[mode]["client_id"], merchant[mode]["client_secret"])
@@ -177,13 +177,13 @@ async def standing(system: System) -> AsyncIterator[Stage]:
 
 
 async def a_month(books: Books) -> None:
-    """Charges of each day, most of them paid within the hour. Those that were not come last: once the sweeper has
-    written down that one is over, an account books nothing earlier than that."""
-    chance = random.Random(7)
+    """Create charges for each day, most of them paid within the hour. The unpaid ones come last: once the sweeper has
+    recorded that one expired, an account books nothing with an earlier time."""
+    rng = random.Random(7)
     plan = [
-        (chance.random() < _PAID, day, number, chance.choice(PAYERS), chance.randint(20_00, 900_00))
+        (rng.random() < _PAID, day, number, rng.choice(PAYERS), rng.randint(20_00, 900_00))
         for day in range(DAYS, 0, -1)
-        for number in range(chance.randint(1, 3))
+        for number in range(rng.randint(1, 3))
     ]
     for paid, day, number, (name, document), cents in sorted(plan, key=lambda each: not each[0]):
         at = datetime.now(UTC) - timedelta(days=day, minutes=97 * number)
@@ -199,7 +199,7 @@ async def a_month(books: Books) -> None:
 
 
 async def today(system: System, production: ApiClient, sandbox: ApiClient) -> dict[str, dict[str, Any]]:
-    """One of each, as programs and banks make them."""
+    """Create one charge of each kind and state, over the API and at the bank."""
 
     async def boleto(client: ApiClient, kind: str, value: str, name: str, **more: Any) -> dict[str, Any]:
         pagador = {**PLACE, "nome": name, "documento": PAYERS[0][1]}
@@ -214,14 +214,14 @@ async def today(system: System, production: ApiClient, sandbox: ApiClient) -> di
         return dict(answer.body)
 
     async def becomes(client: ApiClient, charge_id: str, status: str) -> None:
-        async def there() -> bool:
+        async def address() -> bool:
             return str((await client.charge(charge_id))["status"]) == status
 
-        await until_answer(there)
+        await until_answer(address)
 
     person = {"name": PAYERS[0][0], "document": PAYERS[0][1]}
     other = {"name": PAYERS[1][0], "document": PAYERS[1][1]}
-    there = {
+    address = {
         "street": "Avenida Paulista",
         "number": "1578",
         "city": "São Paulo",
@@ -262,7 +262,7 @@ async def today(system: System, production: ApiClient, sandbox: ApiClient) -> di
                 "amount": "480.00",
                 "due_date": _in_days(26),
                 "external_id": "mensalidade-12",
-                "payer": {**person, "person_type": "PESSOA_FISICA", "address": there},
+                "payer": {**person, "person_type": "PESSOA_FISICA", "address": address},
             },
         ),
     }
@@ -282,7 +282,7 @@ async def today(system: System, production: ApiClient, sandbox: ApiClient) -> di
 
 
 def _in_days(days: int) -> str:
-    return (date.today() + timedelta(days=days)).isoformat()  # noqa: DTZ011 - a due date far enough for any zone
+    return (date.today() + timedelta(days=days)).isoformat()  # noqa: DTZ011 - the due date is far enough away for any time zone
 
 
 async def photographed(stage: Stage, name: str, shot: Shot) -> None:
@@ -300,7 +300,7 @@ async def photographed(stage: Stage, name: str, shot: Shot) -> None:
 
 
 async def printed(stage: Stage) -> None:
-    """The receipt as the browser prints it."""
+    """Make the picture of the receipt as the browser prints it."""
     async with stage.browser.tab() as tab:
         await tab.screen(DESKTOP)
         await tab.open(f"{stage.system.app_url}/pagar/{stage.charges['paid']['public_id']}")
@@ -309,7 +309,7 @@ async def printed(stage: Stage) -> None:
 
 
 async def drawn(stage: Stage, name: str, charge: dict[str, Any]) -> None:
-    """A boleto on paper, at 100 dots an inch."""
+    """Make the picture of a boleto's PDF, at 100 dots per inch."""
     client = stage.sandbox if name == "boleto-sandbox" else stage.production
     path = f"{client.base_url}/v1/charges/boleto/{charge['charge_id']}/pdf"
     async with client.http.get(path, headers={"Authorization": f"Bearer {await client.token()}"}) as answer:

@@ -1,4 +1,4 @@
-"""A Redis with two replicas and three Sentinels of a test's own: a master that is lost or demoted is replaced."""
+"""A Redis with two replicas and three Sentinels for a test: a master that is lost or demoted is replaced."""
 
 import os
 import secrets
@@ -12,7 +12,7 @@ from typing import Any
 
 from redis import Redis
 
-from runtime.local.embedded import free_port
+from runtime.local.ports import free_port
 from runtime.local.postgres_account import package
 
 SERVICE = "quita"
@@ -56,17 +56,17 @@ class Watched:
         return Redis(port=port, password=None if port in self.sentinels else self.password, socket_timeout=2)
 
     def master(self) -> int:
-        """Its port, as the first Sentinel has it."""
+        """The master's port, as the first Sentinel reports it."""
         return int(self.client(self.sentinels[0]).sentinel_get_master_addr_by_name(SERVICE)[1])
 
     def kill_master(self) -> None:
-        """kill -9, once its replicas have what it wrote."""
+        """Kill the master with SIGKILL."""
         process = self._processes[self.master()]
         os.kill(process.pid, signal.SIGKILL)
         process.wait(10)
 
     def demote_master(self) -> None:
-        """A failover by hand: the master lives on as a replica, and keeps its clients' connections."""
+        """Fail over by command: the master goes on as a replica, and keeps its clients' connections."""
         before = self.master()
         self.client(self.sentinels[0]).execute_command("SENTINEL", "FAILOVER", SERVICE)
         _until(lambda: self.master() != before)
@@ -98,7 +98,7 @@ def _until(true: Any) -> None:
         try:
             if true():
                 return
-        except (OSError, Exception):  # noqa: S110 - it is not there yet
+        except (OSError, Exception):  # noqa: S110 - the server does not answer yet
             pass
         assert time.monotonic() < deadline
         time.sleep(0.05)

@@ -1,4 +1,4 @@
-"""Somebody of the platform's staff in a browser without scripts, over several cells inside the test's process."""
+"""A member of the platform's staff in a browser without scripts, over several cells in the test's process."""
 
 import asyncio
 import re
@@ -26,28 +26,28 @@ class Page(NamedTuple):
     status: int
     html: str
     where: str
-    """Where it sends on to."""
+    """The target of a redirect."""
     file: str
-    """The name of the file it is."""
+    """The file name of a download."""
 
     @property
     def text(self) -> str:
         return re.sub(r"\s+", " ", unescape(re.sub(r"<[^>]+>", " ", self.html)))
 
     def hidden(self, action: str) -> dict[str, str]:
-        """The hidden fields of the first form that is sent to this address."""
+        """The hidden fields of the first form with this action."""
         form = re.search(rf'<form[^>]* action="{re.escape(action)}"[^>]*>(.*?)</form>', self.html, re.DOTALL)
         assert form, (action, self.status, self.text[:300])
         return {name: unescape(value) for name, value in _HIDDEN.findall(form[1])}
 
     def hidden_with(self, name: str, value: str) -> dict[str, str]:
-        """The hidden fields of the first form that has this one."""
+        """The hidden fields of the first form that has this hidden field."""
         forms = (dict(_HIDDEN.findall(form)) for form in re.findall(r"<form.*?</form>", self.html, re.DOTALL))
         return next(form for form in forms if form.get(name) == value)
 
 
-class _Staying:
-    """A client that is there until it has the whole answer, which may be sent as it is read."""
+class _StayingClient:
+    """An application whose client disconnects only after the whole answer, also when the answer is streamed."""
 
     def __init__(self, app: Any) -> None:
         self._app = app
@@ -70,11 +70,11 @@ class _Staying:
 
 
 class Desk:
-    """`cookies` are what the browser keeps."""
+    """The browser of a member of staff; `cookies` are those it keeps."""
 
     def __init__(self, cells: Cells, email: str, password: str) -> None:
         self.cells = cells
-        app: Any = _Staying(cells.router)
+        app: Any = _StayingClient(cells.router)
         self._api = Api(app, cells.settings, [cells.merchants[HOME]] * 3)
         self.email = email
         self.password = password
@@ -110,7 +110,7 @@ class Desk:
         return page
 
     async def send(self, path: str, *, on: str, **fields: Any) -> Page:
-        """The form of the page at `on` that goes to `path`, filled in."""
+        """Send the form of the page at `on` whose action is `path`, with these fields."""
         return await self.ask("POST", path, {**(await self.opened(on)).hidden(path), **fields})
 
     async def sign_in(self, *, code: str = "", cell: str = "") -> Page:
@@ -127,7 +127,7 @@ class Desk:
 
 
 async def staff_of_cell(cells: Cells, number: int = HOME, *, role: str = "admin", signed_in: bool = True) -> Desk:
-    """A new person of the staff of this cell."""
+    """Create a member of staff of this cell."""
     email, password = f"equipe.{secrets.token_hex(4)}@example.com", secrets.token_urlsafe(12)
     async with cells.pool(number) as pool, transaction(pool) as conn:
         await add_staff(conn, email, hash_password(password), role=role, now=datetime.now(UTC))
@@ -139,7 +139,7 @@ async def staff_of_cell(cells: Cells, number: int = HOME, *, role: str = "admin"
 
 
 async def with_second_factor(cells: Cells, desk: Desk) -> list[str]:
-    """Turns it on at home; codes that are good for once each."""
+    """Enrol a second factor at home; returns recovery codes, each of which works once."""
     secret, now = secrets.token_bytes(SECRET_BYTES), datetime.now(UTC)
     async with cells.pool(HOME) as pool, transaction(pool) as conn:
         return await enrol(

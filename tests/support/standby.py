@@ -1,4 +1,4 @@
-"""Two PostgreSQL of a test's own: a primary and its synchronous standby, which the test may stop, pause and promote."""
+"""Two PostgreSQL servers for a test: a primary and its synchronous standby, which it may stop, pause and promote."""
 
 import os
 import shutil
@@ -20,7 +20,8 @@ _SHARED = ("postgres.password", "postgres.app.password", "postgres.report.passwo
 
 
 class Pair:
-    """`primary` and `standby` by their beginning. A commit is acknowledged when the standby shows it (remote_apply)."""
+    """`primary` and `standby` are named by their first roles. A commit is acknowledged when the standby has applied it
+    (remote_apply)."""
 
     def __init__(self, home: Path) -> None:
         self.home = home
@@ -28,7 +29,7 @@ class Pair:
 
     @property
     def url(self) -> str:
-        """Of the application's role, naming both."""
+        """The URL for the application's role, with both hosts."""
         return both(self.primary.app_dsn, self.standby.app_dsn)
 
     @property
@@ -37,7 +38,7 @@ class Pair:
 
     def start(self) -> None:
         self.primary.start(self.home / "one", fsync=False)
-        _ = self.primary.app_dsn, self.primary.report_dsn  # whose passwords are made when they are asked for
+        _ = self.primary.app_dsn, self.primary.report_dsn  # reading these creates the roles' passwords
         two = self.home / "two"
         two.mkdir(mode=0o711, parents=True)
         for name in _SHARED:
@@ -51,11 +52,11 @@ class Pair:
         source = f"host=127.0.0.1 port={parts.port} user=postgres password={parts.password} application_name={NAME}"
         with (two / "copy.log").open("ab") as log:
             copying = ("-D", str(account.folder / "data"), "-R", "-X", "stream", "-c", "fast", "--no-sync")
-            done = account.run("pg_basebackup", "-d", source, *copying, log=log)
-        assert done == 0, (two / "copy.log").read_text(encoding="utf-8")
+            code = account.run("pg_basebackup", "-d", source, *copying, log=log)
+        assert code == 0, (two / "copy.log").read_text(encoding="utf-8")
 
     async def synchronous(self, *, on: bool = True) -> None:
-        """Have commits wait for the standby, by the primary's own settings: a promoted standby waits for nobody."""
+        """Make commits wait for the standby. Only the primary's settings change: a promoted standby does not wait."""
         await self.set(self.primary, synchronous_standby_names=NAME if on else "", synchronous_commit="remote_apply")
 
     async def set(self, server: EmbeddedPostgres, **settings: str) -> None:
@@ -66,7 +67,7 @@ class Pair:
         )
 
     async def run(self, server: EmbeddedPostgres, *statements: str) -> Any:
-        """As the superuser, without waiting for a standby; what the last one answers."""
+        """Run statements as the superuser, without waiting for a standby; returns the last one's value."""
         conn = await asyncpg.connect(server.dsn, server_settings={"synchronous_commit": "local"})
         try:
             for statement in statements:
@@ -76,7 +77,7 @@ class Pair:
             await conn.close()
 
     async def promote(self) -> None:
-        """Of the standby, which takes writes when this returns."""
+        """Promote the standby; it accepts writes when this returns."""
         assert await self.run(self.standby, "SELECT pg_promote(true, 60)")
 
     def stop(self) -> None:
@@ -85,13 +86,13 @@ class Pair:
 
 
 def both(first: str, second: str) -> str:
-    """One URL with the hosts of two."""
+    """One URL with the hosts of both."""
     one, two = urlsplit(first), urlsplit(second)
     return urlunsplit(one._replace(netloc=f"{one.netloc},{two.netloc.rpartition('@')[2]}"))
 
 
 def kill(server: EmbeddedPostgres) -> None:
-    """kill -9 of its first process; the others end when they notice."""
+    """Kill the server's main process with SIGKILL; the others end when they notice it."""
     os.kill(server.pid, signal.SIGKILL)
     until(lambda: not server.alive(), what="end of a killed PostgreSQL")
 

@@ -1,4 +1,4 @@
-"""The whole system for tests: `quita up` as a child process, with a home and ports of its own."""
+"""The whole system for tests: `quita up` as a child process, with its own home and ports."""
 
 import json
 import os
@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from runtime.local.embedded import free_port
+from runtime.local.ports import free_port
 from runtime.local.process import child_setup
 from tests.support.log_search import leaks_in_files, remember_secret
 
@@ -21,16 +21,16 @@ ROOT = Path(__file__).resolve().parents[2]
 START_S_MAX = 90.0
 STOP_S_MAX = 60.0
 
-# Attempts in quick succession, so that a test can see the last one.
+# Attempts follow each other quickly, so that a test can see the last one.
 QUICK_WEBHOOKS = {"WEBHOOK_DELAYS_S": "0.2,0.4,0.8,1.6", "WEBHOOK_JITTER": "0"}
-# As `quita up` has them by itself.
+# The default of `quita up`.
 TWO_APIS = {"API_PROCESSES": "2"}
 _MEMORY, _MEMINFO = Path("/dev/shm"), Path("/proc/meminfo")
 _ROOM_BYTES = 4 << 30
-# Of this space of process numbers: another container may have the same memory.
+# Names of homes contain the namespace of process ids: another container may share the same in-memory file system.
 _PIDS = Path("/proc/self/ns/pid")
-_OURS = f"quita-of-{_PIDS.stat().st_ino if _PIDS.exists() else 0}-"
-_FROM_OUTSIDE = (
+_HOME_PREFIX = f"quita-of-{_PIDS.stat().st_ino if _PIDS.exists() else 0}-"
+_SETTINGS_REMOVED = (
     "DATABASE_URL",
     "DATABASE_OWNER_URL",
     "DATABASE_REPORT_URL",
@@ -47,27 +47,27 @@ _FROM_OUTSIDE = (
 
 
 class System:
-    """A running system. `home`, `port`, `base_url`, `app_url`, `bank_url`, `merchants` as in dev.json."""
+    """A running system. `base_url`, `app_url`, `docs_url`, `bank_url` and `merchants` are those of dev.json."""
 
     def __init__(
         self, home: Path, *, env: Mapping[str, str] = {}, root: Path = ROOT, python: str = sys.executable
     ) -> None:
         self.home = home
         self.root = root
-        asked = env.get("PORT", "")
-        self.port = int(asked) if asked.isdigit() else free_port()
-        self.env = {name: value for name, value in os.environ.items() if name not in _FROM_OUTSIDE}
+        port = env.get("PORT", "")
+        self.port = int(port) if port.isdigit() else free_port()
+        self.env = {name: value for name, value in os.environ.items() if name not in _SETTINGS_REMOVED}
         self.env |= {
             "QUITA_HOME": str(home),
             "PORT": str(self.port),
             "QUITA_FSYNC": "off",
             "PYTHONPATH": str(root),
-            # The reserve of production takes minutes of a core, beside the tests, and what is otherwise always kept
-            # 3 s of each start.
+            # Production's stock of locations would take minutes of a core beside the tests, and the default minimum
+            # stock 3 s of each start.
             "PIX_LOCATIONS_MIN": "500",
             "PIX_LOCATIONS_MAX": "500",
             "SANDBOX_LOCATIONS_MIN": "500",
-            # A second one is 3 s of a core, and only what several could do otherwise than one is in need of it.
+            # A second process takes 3 s of a core; only tests of several processes need it.
             "API_PROCESSES": "1",
             **QUICK_WEBHOOKS,
             **env,
@@ -78,7 +78,7 @@ class System:
         self._process: subprocess.Popen[bytes] | None = None
 
     def start(self) -> "System":
-        """Start and wait until dev.json says that the API answers."""
+        """Start, and wait until dev.json exists, which shows that the API answers."""
         self.spawn()
         deadline = time.monotonic() + START_S_MAX
         while not (self.home / "dev.json").exists():
@@ -87,12 +87,12 @@ class System:
             time.sleep(0.05)
         self.dev = json.loads((self.home / "dev.json").read_text(encoding="utf-8"))
         for merchant in self.merchants:
-            _remember(merchant)
+            _remember_secrets(merchant)
         remember_secret(self.dev["staff"]["password"], self.secret_key.hex())
         return self
 
     def spawn(self) -> None:
-        """Start without waiting; dev.json of an earlier run is gone when this returns."""
+        """Start without waiting; dev.json of an earlier run is removed before."""
         self.home.parent.mkdir(parents=True, exist_ok=True)
         (self.home / "dev.json").unlink(missing_ok=True)
         with self.output.open("ab") as out:
@@ -102,12 +102,12 @@ class System:
             )  # fmt: skip
 
     def stop(self) -> int:
-        """Stop as Ctrl-C does; the exit code, which must be 0."""
+        """Stop with SIGTERM; returns the exit code, which must be 0."""
         self.process.send_signal(signal.SIGTERM)
         return self.process.wait(STOP_S_MAX)
 
     def kill(self) -> None:
-        """kill -9 of the supervisor."""
+        """Kill the supervisor with SIGKILL."""
         self.process.kill()
         self.process.wait(STOP_S_MAX)
 
@@ -137,7 +137,7 @@ class System:
 
     @property
     def merchants(self) -> list[dict[str, Any]]:
-        """Two complete and approved, the third with an incomplete address and KYC pending."""
+        """Three merchants: two complete and approved, the third with an incomplete address and KYC pending."""
         found: list[dict[str, Any]] = self.dev["merchants"]
         return found
 
@@ -147,7 +147,7 @@ class System:
 
     @property
     def owner_url(self) -> str:
-        """Of the owner of the tables, for what no process of ours may do."""
+        """The database's URL for the owner of the tables, for operations that no process of the service may do."""
         return str(self.run_json()["database_owner_url"])
 
     @property
@@ -163,80 +163,82 @@ class System:
         return found
 
     def pids(self, kind: str) -> list[int]:
-        """Process numbers now: supervisor, api, worker, bank, postgres, redis."""
+        """The present process ids of a kind: supervisor, api, worker, bank, postgres, redis."""
         pids: list[int] = self.run_json()["pids"].get(kind, [])
         return pids
 
     def quita(self, *arguments: str) -> "subprocess.CompletedProcess[str]":
-        """Run a command beside the system."""
+        """Run a command of `quita` against this system."""
         return subprocess.run(
             [self._python, "-m", "cli.main", *arguments], cwd=self.root, env=self.env,
             capture_output=True, text=True, timeout=60, check=False,
         )  # fmt: skip
 
     def json(self, *arguments: str) -> Any:
-        """Run a command that must succeed; its JSON."""
-        done = self.quita(*arguments, "--json")
-        assert done.returncode == 0, done.stderr
-        return json.loads(done.stdout)
+        """Run a command of `quita`, which must succeed; returns its JSON."""
+        result = self.quita(*arguments, "--json")
+        assert result.returncode == 0, result.stderr
+        return json.loads(result.stdout)
 
     def status(self) -> Any:
-        """What `quita status` says of a running system, as JSON. It gives the API 2 s, too little for a machine that
-        stands still: asked again for a minute."""
+        """The JSON of `quita status`. It gives the API 2 s, which is too little on a machine that stalls, so it is
+        tried again for a minute."""
 
         def ready() -> Any:
-            done = self.quita("status", "--json")
-            return json.loads(done.stdout) if done.returncode == 0 else None
+            result = self.quita("status", "--json")
+            return json.loads(result.stdout) if result.returncode == 0 else None
 
         return until(ready, within_s=60)
 
     def create_merchant(self, name: str = "", *, address: bool = True, kyc: str = "approved") -> dict[str, Any]:
-        """A merchant of the test's own: a record as in dev.json."""
+        """Create a merchant; returns a record as in dev.json."""
         more = () if address else ("--no-address",)
         name = name or f"Loja {secrets.token_hex(4)}"
         made: dict[str, Any] = self.json("merchant", "create", "--name", name, "--kyc", kyc, *more)
-        _remember(made)
+        _remember_secrets(made)
         return made
 
     def leaked(self) -> list[str]:
-        """What no log may hold and one does: of all processes, as far as they are written."""
+        """The secrets and personal data in the logs of all processes, as far as the logs are written."""
         return leaks_in_files(sorted((self.home / "logs").glob("*.log*")))
 
     def said(self) -> str:
         return self.output.read_text(encoding="utf-8", errors="replace") if self.output.exists() else ""
 
 
-def _remember(merchant: Mapping[str, Any]) -> None:
+def _remember_secrets(merchant: Mapping[str, Any]) -> None:
     remember_secret(
         merchant["test"]["client_secret"], merchant["production"]["client_secret"], merchant["dashboard"]["password"]
     )
 
 
 def temporary_home(*, on_disk: bool = False) -> Path:
-    """A home in a folder of its own; root's PostgreSQL runs as nobody, which may pass through it. In memory where there
-    is room: a database of a test's own is a thousand files, and copying them on disk takes up to a second of a core.
-    `on_disk` is for what measures a disk, and for what is executed, which some systems do not do from memory."""
-    roomy = not on_disk and _roomy(_MEMORY)
-    folder = Path(tempfile.mkdtemp(prefix=f"{_OURS}{os.getpid()}-", dir=_MEMORY if roomy else None))
+    """A home in a new folder, which the user `nobody`, under whom root's PostgreSQL runs, may pass through.
+
+    It is in memory where there is room: a test's own database has a thousand files, and copying them on disk takes up
+    to a second of a core. `on_disk` is for tests that measure a disk or execute files, which some systems forbid in
+    memory."""
+    in_memory = not on_disk and _has_room(_MEMORY)
+    folder = Path(tempfile.mkdtemp(prefix=f"{_HOME_PREFIX}{os.getpid()}-", dir=_MEMORY if in_memory else None))
     folder.chmod(0o711)
     return folder / "home"
 
 
-def _roomy(memory: Path) -> bool:
-    """Whether more homes than tests have at a time, of up to half a gigabyte each, fit into this file system and into
-    what memory is left."""
+def _has_room(memory: Path) -> bool:
+    """Whether this file system and the free memory have room for more homes, of up to half a gigabyte each, than tests
+    have at a time."""
     try:
-        _remove_left(memory)
+        _remove_homes_of_killed_runs(memory)
         left_kb = next(line.split()[1] for line in _MEMINFO.read_text("ascii").splitlines() if "MemAvailable" in line)
         return min(shutil.disk_usage(memory).free, int(left_kb) << 10) > _ROOM_BYTES
     except (OSError, StopIteration):
         return False
 
 
-def _remove_left(memory: Path) -> None:
-    """Of runs that were killed: on disk it takes none of the memory that others need."""
-    for folder in memory.glob(f"{_OURS}*"):
-        if not Path("/proc", folder.name.removeprefix(_OURS).partition("-")[0]).exists():
+def _remove_homes_of_killed_runs(memory: Path) -> None:
+    """Remove the homes that killed runs left in memory, which others need."""
+    for folder in memory.glob(f"{_HOME_PREFIX}*"):
+        if not Path("/proc", folder.name.removeprefix(_HOME_PREFIX).partition("-")[0]).exists():
             shutil.rmtree(folder, ignore_errors=True)
 
 
@@ -245,7 +247,7 @@ def remove_home(home: Path) -> None:
 
 
 def until(true: Any, *, within_s: float = 30.0, what: str = "") -> Any:
-    """Ask until the answer is truthy; fails after `within_s`."""
+    """Call `true` until its result is truthy, and return the result; fails after `within_s`."""
     deadline = time.monotonic() + within_s
     while True:
         found = true()

@@ -1,4 +1,4 @@
-"""A tagged PDF as whoever has it read aloud meets it: its structure, in order, with the text of each element."""
+"""Reads a tagged PDF as a screen reader does: its structure in reading order, with the text of each element."""
 
 import io
 from typing import Any, NamedTuple
@@ -12,12 +12,13 @@ class Element(NamedTuple):
     text: str
     alt: str
     drawn: bool
-    """Whether shapes or an image are in it."""
+    """Whether the element contains shapes or an image."""
 
 
 class Tagged(NamedTuple):
-    """`elements` in reading order; `unmarked` is shown outside any mark, `twice` has marks that two elements name or
-    that stand twice in the content; `parents_agree`: the way from the content back to the structure is the same."""
+    """`elements` are in reading order. `unmarked` is content outside of any mark; `twice` are marks that two elements
+    name or that occur twice in the content. `parents_agree`: the parent tree leads from the content back to the same
+    elements."""
 
     elements: list[Element]
     unmarked: list[str]
@@ -28,7 +29,7 @@ class Tagged(NamedTuple):
 def read_tagged(file: bytes) -> Tagged:
     reader: Any = PdfReader(io.BytesIO(file), strict=True)
     page: Any = reader.pages[0]
-    texts, drawn, unmarked, repeated = _marked(page, reader)
+    texts, drawn, unmarked, repeated = _marked_content(page, reader)
     root: Any = reader.trailer["/Root"]["/StructTreeRoot"]
     document: Any = root["/K"]
     assert document["/S"] == "/Document"
@@ -46,11 +47,11 @@ def read_tagged(file: bytes) -> Tagged:
         alt = str(element.get("/Alt", ""))
         elements.append(Element(element["/S"], " ".join(text.split()), alt, not drawn.isdisjoint(marks)))
     twice = repeated + [mark for mark in set(named) if named.count(mark) > 1]
-    assert set(named) == set(texts), "the structure names what is in the content, and all of it"
+    assert set(named) == set(texts), "the structure names exactly the marks in the content"
     return Tagged(elements, unmarked, twice, agree)
 
 
-def _marked(page: Any, reader: PdfReader) -> tuple[dict[int, str], set[int], list[str], list[int]]:
+def _marked_content(page: Any, reader: PdfReader) -> tuple[dict[int, str], set[int], list[str], list[int]]:
     texts: dict[int, str] = {}
     drawn: set[int] = set()
     unmarked, repeated = [], []

@@ -1,4 +1,4 @@
-"""Money in a merchant's production wallet, put there as a payment that the bank confirmed."""
+"""Puts money into a merchant's production wallet, as a payment that the bank confirmed."""
 
 import json
 import secrets
@@ -20,7 +20,7 @@ SEAL = Seal(bytes.fromhex(SECRET_KEY))
 
 
 async def put_money(pool: Pool, account_id: UUID, cents: int, *, now: datetime | None = None) -> UUID:
-    """The charge that was paid. Its bank hears nothing of it."""
+    """Create a charge, which no bank registers, and book its payment; returns the charge's id."""
     location = Location(secrets.randbits(60), f"bank.example.com/pix/v2/{secrets.token_urlsafe(20)}")
     (charge_id,) = await make_charges(pool, account_id, [location], test=False, amount_cents=cents)
     await end_orders(pool, [charge_id])
@@ -38,7 +38,7 @@ async def put_money(pool: Pool, account_id: UUID, cents: int, *, now: datetime |
 
 
 async def balance_of(pool: Pool, account_id: UUID) -> int:
-    """Cents, of the production wallet."""
+    """The balance of the production wallet in cents."""
     found = await pool.fetchval(
         "SELECT balance_cents FROM account_clock WHERE account_id = $1 AND NOT test", account_id
     )
@@ -46,11 +46,11 @@ async def balance_of(pool: Pool, account_id: UUID) -> int:
 
 
 async def written(conn: Any, account_id: UUID, number: int, kind: str, cents: int, after: int, at: datetime) -> int:
-    """A line of the statement, and the row of the journal that it is of."""
+    """Insert a row of the journal and project its ledger entry; returns the row's id."""
     entry = {
         "sequence": number, "entry_id": str(uuid4()), "type": kind, "amount_cents": cents, "balance_after_cents": after,
     }  # fmt: skip
-    # Whole enough to be projected: others verify this database too.
+    # Complete enough for projections, because other tests verify this database too.
     payment = {"payment_id": str(uuid4()), "paid_at": at.isoformat(), "method": "pix"}
     payload = {"entry": entry} | ({"payment": payment} if kind == "payment" else {})
     journal_id: int = await conn.fetchval(

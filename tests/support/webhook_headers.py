@@ -1,4 +1,4 @@
-"""A merchant's program that keeps the headers of each webhook, by the account its body names."""
+"""A merchant's server that keeps the headers of the last webhook of each account."""
 
 import json
 import threading
@@ -16,7 +16,7 @@ class Hearing:
         self.headers: dict[str, dict[str, str]] = {}
 
     def found_headers_of(self, account_id: str) -> dict[str, str] | None:
-        """Of the last webhook of this account, by their names in lower case."""
+        """The headers of the account's last webhook by their names in lower case, or None."""
         return self.headers.get(account_id)
 
     def headers_of(self, account_id: str) -> dict[str, str]:

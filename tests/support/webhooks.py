@@ -31,20 +31,20 @@ from workers.webhooks.dispatcher import WebhookDispatcher
 from workers.webhooks.guarded_connection import ATTEMPT_S, guarded_session
 
 ROOT = Path(__file__).parents[2]
-KEY = "5e" * 32  # of every process at the database of all tests
+KEY = "5e" * 32  # the key of every process that uses the database of all tests
 SEAL = Seal(bytes.fromhex(KEY))
 NOWHERE = "redis://127.0.0.1:1/0"
 SHORT = (0.05,) * 12
 
 
-# How long a test waits for what will happen: it costs nothing where all is well, and a machine may stand still.
+# How long a test waits for an event: it costs nothing when all is well, and a machine may stall.
 PATIENCE_S = 30.0
 _SWEEP_S = 0.01
 
 ODD = '"ação \u2028 / \\"x\\" 💸"'.encode()
 
 Answers = Callable[[int], "int | str | None"]
-"""What the receiver answers to its n-th request: a status, a whole raw answer, or None for never."""
+"""The receiver's answer to its n-th request: a status, a whole raw answer, or None for no answer."""
 
 
 class Request(msgspec.Struct):
@@ -52,7 +52,7 @@ class Request(msgspec.Struct):
     body: bytes
     at: float
     flying: int = 0
-    """How many were under way at the receiver, this one included."""
+    """How many requests were in flight at the receiver, this one included."""
 
     @property
     def event_id(self) -> str:
@@ -60,7 +60,7 @@ class Request(msgspec.Struct):
 
 
 class Receiver:
-    """A merchant's server."""
+    """A merchant's server that records the webhooks it receives."""
 
     def __init__(self, answers: Answers = lambda _: 200, delay_s: float = 0.0) -> None:
         self.requests: list[Request] = []
@@ -160,7 +160,7 @@ async def an_account(pool: Pool) -> UUID:
 async def happen(
     pool: Pool, merchant: Merchant, count: int = 1, *, test: bool = False, kind: str = "payment.received"
 ) -> list[str]:
-    """Write events as commands do: journal, feed and deliveries in one transaction. Answers their ids."""
+    """Write events as commands do: journal, feed and deliveries in one transaction. Returns the events' ids."""
     numbers = range(merchant.events[test] + 1, merchant.events[test] + count + 1)
     merchant.events[test] += count
     ids = [new_id() for _ in numbers]
@@ -184,7 +184,7 @@ async def happen(
 
 
 def settings_of(redis_url: str, delays_s: tuple[float, ...], **more: str) -> Settings:
-    """Settings of a worker that may speak to this machine; `more` are variables of the environment."""
+    """Settings of a worker that may send to addresses of this machine; `more` are environment variables."""
     return read_settings(
         {
             "DATABASE_URL": "unused",
@@ -202,22 +202,22 @@ class Working(msgspec.Struct):
     dispatcher: WebhookDispatcher
 
 
-async def _forget_strangers(pool: Pool) -> None:
-    """What tests of the API left behind is sealed with keys of their own: nobody here could send it."""
+async def _end_deliveries_of_other_keys(pool: Pool) -> None:
+    """End the deliveries that other tests left: their secrets are sealed with other keys, so they cannot be sent."""
     rows = await pool.fetch(
         "SELECT e.endpoint_id, e.account_id, e.secret_sealed FROM webhook_endpoint e WHERE EXISTS ("
         " SELECT FROM webhook_delivery d WHERE d.endpoint_id = e.endpoint_id AND d.state IN ('pending', 'sending'))"
     )
-    strangers = []
+    endpoint_ids = []
     for row in rows:
         try:
             SEAL.open(row["secret_sealed"], WEBHOOK_SECRET, row["account_id"])
         except InvalidTag:
-            strangers.append(row["endpoint_id"])
+            endpoint_ids.append(row["endpoint_id"])
     await pool.execute(
         "UPDATE webhook_delivery SET state = 'exhausted', lease_until = NULL"
         " WHERE endpoint_id = ANY($1::uuid[]) AND state IN ('pending', 'sending')",
-        strangers,
+        endpoint_ids,
     )
 
 
@@ -234,9 +234,9 @@ async def working(
     attempt_s: float = ATTEMPT_S,
     **more: str,
 ) -> AsyncIterator[Working]:
-    """A worker with the webhook duties alone; `more` are variables of its environment."""
+    """A worker that has only the webhook duties; `more` are environment variables."""
     settings = settings_of(redis_url, delays_s, **more)
-    await _forget_strangers(pool)
+    await _end_deliveries_of_other_keys(pool)
     async with AsyncExitStack() as opened:
         redis = open_redis(redis_url, blocking=False)
         opened.push_async_callback(redis.aclose)
@@ -276,7 +276,7 @@ async def working(
 
 @asynccontextmanager
 async def running(runner: Runner, redis_url: str) -> AsyncIterator[None]:
-    """arq runs these duties when they are asked for, and each at its interval, which may be shorter than a cron's."""
+    """Lets arq run these duties when they are woken, and each at its interval, which may be shorter than a cron's."""
 
     async def sweep() -> None:
         while True:
@@ -294,7 +294,7 @@ async def running(runner: Runner, redis_url: str) -> AsyncIterator[None]:
 
 
 async def rows_of(pool: Pool, merchant: Merchant) -> list[tuple[str, int, int]]:
-    """(state, step, attempt) of each of the merchant's deliveries, in order of their events."""
+    """(state, step, attempt) of each of the merchant's deliveries, in the order of their events."""
     records = await pool.fetch(
         "SELECT state, step, attempt FROM webhook_delivery WHERE account_id = $1 ORDER BY test, sequence",
         merchant.account_id,
@@ -324,5 +324,5 @@ def paths() -> str:
 
 
 async def enqueue(conn: Connection, *, journal_ids: Sequence[int], now: datetime) -> None:
-    """The deliveries of the events among these journal rows."""
+    """Create the deliveries of the events among these journal rows."""
     await conn.execute("SELECT enqueue_deliveries($1, $2)", journal_ids, now)

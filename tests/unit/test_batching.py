@@ -1,4 +1,4 @@
-"""Batches: each item has an outcome of its own, and nobody waits for his neighbours without end."""
+"""The batcher flushes items together, gives each its own outcome, and bounds the time an item waits for the others."""
 
 import asyncio
 from collections.abc import Sequence
@@ -8,7 +8,7 @@ import pytest
 from runtime.batching import Batcher
 
 
-async def test_what_arrives_while_one_is_served_travels_together() -> None:
+async def test_items_submitted_during_a_flush_are_flushed_together_after_it() -> None:
     batches: list[list[int]] = []
     may_end = asyncio.Event()
 
@@ -18,19 +18,19 @@ async def test_what_arrives_while_one_is_served_travels_together() -> None:
         return [item * 2 for item in items]
 
     batcher: Batcher[int, int] = Batcher(flush, lanes=1, batch_max=50)
-    alone = batcher.submit(0)
+    first = batcher.submit(0)
     await asyncio.sleep(0.01)
     waiting = [batcher.submit(item) for item in range(1, 51)]
     await asyncio.sleep(0.01)
     may_end.set()
     others = await asyncio.gather(*waiting)
-    assert await alone == 0
+    assert await first == 0
     assert others == [item * 2 for item in range(1, 51)]
     assert batches == [[0], list(range(1, 51))]
 
 
 @pytest.mark.parametrize("lanes", [1, 2])
-async def test_what_turn_after_turn_of_the_loop_brings_travels_together_up_to_a_full_batch(lanes: int) -> None:
+async def test_items_of_consecutive_loop_turns_share_a_flush_up_to_batch_max(lanes: int) -> None:
     batches: list[list[int]] = []
 
     async def flush(items: Sequence[int]) -> list[int]:
@@ -46,7 +46,7 @@ async def test_what_turn_after_turn_of_the_loop_brings_travels_together_up_to_a_
     assert batches == [[0, 1, 2, 3], [4, 5, 6, 7], [8, 9]]
 
 
-async def test_one_bad_item_fails_alone() -> None:
+async def test_a_bad_item_does_not_fail_the_other_items_of_its_batch() -> None:
     async def flush(items: Sequence[int]) -> list[int]:
         if 7 in items:
             raise ValueError("seven")
@@ -60,13 +60,13 @@ async def test_one_bad_item_fails_alone() -> None:
     assert isinstance(outcomes[7], ValueError)
 
 
-async def test_a_whole_that_cannot_be_had_is_told_to_all_in_bounded_time() -> None:
+async def test_when_every_flush_fails_all_items_get_an_error_in_bounded_time() -> None:
     tries = 0
 
     async def flush(items: Sequence[int]) -> list[int]:
         nonlocal tries
         tries += 1
-        await asyncio.sleep(0.05)  # as a database that does not answer
+        await asyncio.sleep(0.05)  # a database that does not answer
         raise ConnectionRefusedError
 
     batcher: Batcher[int, int] = Batcher(flush, lanes=1, batch_max=100, alone_s=1.0)
@@ -74,12 +74,12 @@ async def test_a_whole_that_cannot_be_had_is_told_to_all_in_bounded_time() -> No
     began = loop.time()
     outcomes = await asyncio.gather(*(batcher.submit(item) for item in range(100)), return_exceptions=True)
     assert tries < 30
-    assert loop.time() - began < 4.5  # one after the other it is five seconds and more
+    assert loop.time() - began < 4.5  # retrying all 100 one after the other takes 5 s or more
     assert {type(outcome) for outcome in outcomes} == {ConnectionRefusedError, TimeoutError}
 
 
-async def test_a_refusal_of_the_whole_is_nobodys_answer() -> None:
-    """As a balance that covers not all of a batch: who was not tried alone is not told that he was refused."""
+async def test_an_error_of_the_whole_batch_is_not_the_outcome_of_an_item_not_retried_alone() -> None:
+    """Example: a balance does not cover the whole batch. An item that was not retried alone gets a TimeoutError."""
 
     async def flush(items: Sequence[int]) -> list[int]:
         await asyncio.sleep(0.2)
@@ -93,7 +93,7 @@ async def test_a_refusal_of_the_whole_is_nobodys_answer() -> None:
     assert {type(outcome) for outcome in outcomes} == {int, TimeoutError}
 
 
-async def test_a_batcher_that_is_full_says_so_at_once() -> None:
+async def test_a_full_batcher_refuses_further_items_at_once() -> None:
     may_end = asyncio.Event()
 
     async def flush(items: Sequence[int]) -> list[int]:
@@ -101,12 +101,12 @@ async def test_a_batcher_that_is_full_says_so_at_once() -> None:
         return list(items)
 
     batcher: Batcher[int, int] = Batcher(flush, lanes=1, batch_max=1, waiting_max=3)
-    served = batcher.submit(0)
+    flushing = batcher.submit(0)
     await asyncio.sleep(0.01)
     waiting = [batcher.submit(item) for item in range(1, 4)]
     await asyncio.sleep(0.01)
     with pytest.raises(OverflowError):
         await asyncio.wait_for(batcher.submit(4), 30)
     may_end.set()
-    assert await asyncio.gather(served, *waiting) == [0, 1, 2, 3]
+    assert await asyncio.gather(flushing, *waiting) == [0, 1, 2, 3]
     await batcher.close()

@@ -1,7 +1,8 @@
-"""Boletos: barcode, linha digitavel, due factor, nosso numero, and the letters the bank takes.
+"""Boletos: barcode, linha digitavel, due factor, nosso numero, and the letters the bank accepts.
 
-The rows are boletos of many banks: answers of live processors, golden cases of published libraries, one real boleto of
-Banco do Brasil. The judge of the fields' check digits is python-stdnum; the general one's is its definition.
+The rows are boletos of many banks: answers of live processors, golden cases of published libraries, and one real boleto
+of Banco do Brasil. The check digits of the fields are compared with python-stdnum; the general check digit is compared
+with the printed one.
 """
 
 from datetime import date, timedelta
@@ -25,7 +26,7 @@ from domain.boleto.codes import (
 )
 from domain.money import BOLETO_CENTS_MAX
 
-# Line, barcode, due date, cents. Due since the factor began again on 2025-02-22:
+# Line, barcode, due date. These are due after the factor began again, on 2025-02-22.
 NEW_ROUND = [
     ("20890050091000000274083050530506314930000143106", "20893149300001431060050010000002748305053050", "2026-06-30"),
     ("50990000010000000000000111976007714930000001000", "50997149300000010000000000000000000011197600", "2026-06-30"),
@@ -74,7 +75,7 @@ WITHOUT_DUE_DATE = (
 LINES_AND_BARCODES = [(row[0], row[1]) for row in NEW_ROUND + OLD_ROUND] + [WITHOUT_DUE_DATE]
 CENTS = {
     **{code: int(text[37:]) for text, code in LINES_AND_BARCODES},
-    # Some spelled out, so that the slice above is not its own judge.
+    # Some are written out, so that the slice above is not compared with itself.
     "20893149300001431060050010000002748305053050": 143106,
     "34192166700000100001090022334521234567890000": 10000,
     "00193373700000001000500940144816060680935031": 100,
@@ -82,7 +83,7 @@ CENTS = {
     "70792996300002711120001121193443600845801078": 271112,
 }
 
-# Convenio of seven digits, carteira 17: control, due date, cents, printed line.
+# Carteira 17: convenio (seven digits), control number, due date, cents, printed line.
 CARTEIRA_17 = [
     ("3453481", 393, "2027-01-18", 332700, "00190.00009 03453.481008 00000.393173 1 16950000332700"),  # a real boleto
     ("3128557", 30000, "2026-12-31", 12345, "00190.00009 03128.557000 00030.000178 4 16770000012345"),
@@ -104,7 +105,7 @@ CARTEIRA_17_BARCODES = {
 }
 
 REFUSED_LINES = {
-    "wrong general digit, taken by lenient readers": "10491443385511900000200000000141325230000093423",
+    "wrong general digit, accepted by lenient readers": "10491443385511900000200000000141325230000093423",
     "general digit altered": "00190000090114971860168524522114775860000102656",
     "wrong field digits": "12345123451234512121212345121212812345678901112",
     "check digit of field 1": "00190000080345348100800000393173116950000332700",
@@ -115,8 +116,8 @@ REFUSED_LINES = {
     "nothing": "",
     "a digit short": "0019000009011497186016852452211467586000010265",
     "as printed": "00190.00009 03453.481008 00000.393173 1 16950000332700",
-    "blank behind": "00190000090345348100800000393173116950000332700 ",
-    "line end behind": "00190000090345348100800000393173116950000332700\n",
+    "blank at the end": "00190000090345348100800000393173116950000332700 ",
+    "line feed at the end": "00190000090345348100800000393173116950000332700\n",
     "digits of another script": "\u0660\u0660" + "190000090345348100800000393173116950000332700",
     "a sign for a digit": "+0190000090345348100800000393173116950000332700",
     "zero as general digit": "00190000090345348100800000393173016950000332700",
@@ -128,62 +129,62 @@ REFUSED_BARCODES = {
     "nothing": "",
     "a digit short": "0019116950000332700000000345348100000003931",
     "a digit too many": "001911695000033270000000034534810000000393170",
-    "line end behind": "00191169500003327000000003453481000000039317\n",
+    "line feed at the end": "00191169500003327000000003453481000000039317\n",
     "digits of another script": "\uff10\uff10191169500003327000000003453481000000039317",
 }
 
 
-def bare(printed: str) -> str:
+def without_marks(printed: str) -> str:
     return printed.replace(".", "").replace(" ", "")
 
 
 @pytest.mark.parametrize(("text", "code"), LINES_AND_BARCODES)
-def test_boletos_of_every_bank_turn_from_line_to_barcode_and_back(text: str, code: str) -> None:
+def test_boletos_of_every_bank_convert_from_line_to_barcode_and_back(text: str, code: str) -> None:
     assert barcode_of_line(text) == code
     assert line(code) == text
 
 
 @pytest.mark.parametrize(("text", "code"), LINES_AND_BARCODES)
-def test_check_digits_of_every_bank_are_computed_as_they_were_printed(text: str, code: str) -> None:
+def test_computed_check_digits_equal_the_printed_ones_of_every_bank(text: str, code: str) -> None:
     assert general_check_digit(code[:4] + code[5:]) == int(code[4]) == int(text[32])
     for field in (text[:10], text[10:21], text[21:32]):
         assert field_check_digit(field[:-1]) == int(field[-1]) == int(luhn.calc_check_digit(field[:-1]))
 
 
 @pytest.mark.parametrize(("text", "code"), LINES_AND_BARCODES)
-def test_a_barcode_says_bank_amount_and_free_field(text: str, code: str) -> None:
-    said = parse_barcode(code)
-    assert said.bank == text[:3]
-    assert said.amount_cents == CENTS[code]
-    assert said.free_field == text[4:9] + text[10:20] + text[21:31]
+def test_a_parsed_barcode_has_the_bank_the_amount_and_the_free_field(text: str, code: str) -> None:
+    parsed = parse_barcode(code)
+    assert parsed.bank == text[:3]
+    assert parsed.amount_cents == CENTS[code]
+    assert parsed.free_field == text[4:9] + text[10:20] + text[21:31]
 
 
 @pytest.mark.parametrize(("text", "code", "due"), NEW_ROUND)
-def test_boletos_of_today_are_built_digit_by_digit(text: str, code: str, due: str) -> None:
-    made = barcode(
+def test_barcodes_of_due_dates_since_2025_02_22_are_built_digit_by_digit(text: str, code: str, due: str) -> None:
+    built = barcode(
         bank=code[:3], free_field=code[19:], due=date.fromisoformat(due), amount_cents=parse_barcode(code).amount_cents
     )
-    assert made == code
+    assert built == code
 
 
 @pytest.mark.parametrize(("convenio", "control", "due", "cents", "printed"), CARTEIRA_17)
-def test_boletos_of_carteira_17_are_built_from_our_own_number(
+def test_boletos_of_carteira_17_are_built_from_convenio_and_control_number(
     convenio: str, control: int, due: str, cents: int, printed: str
 ) -> None:
     field = free_field(convenio, control, "17")
-    made = barcode(bank="001", free_field=field, due=date.fromisoformat(due), amount_cents=cents)
-    assert printed_line(line(made)) == printed
-    assert barcode_of_line(bare(printed)) == made
-    assert made == CARTEIRA_17_BARCODES.get((convenio, control), made)
-    assert made[19:] == f"000000{number_at_bank(convenio, control)[3:]}17"
+    built = barcode(bank="001", free_field=field, due=date.fromisoformat(due), amount_cents=cents)
+    assert printed_line(line(built)) == printed
+    assert barcode_of_line(without_marks(printed)) == built
+    assert built == CARTEIRA_17_BARCODES.get((convenio, control), built)
+    assert built[19:] == f"000000{number_at_bank(convenio, control)[3:]}17"
 
 
-def test_a_boleto_due_on_the_last_day_of_the_old_round_is_read_and_never_written() -> None:
+def test_a_boleto_due_before_the_factor_began_again_is_parsed_but_never_built() -> None:
     printed = "00190.00009 03128.557000 00000.001172 1 99990000000100"
-    said = parse_barcode(barcode_of_line(bare(printed)))
-    assert (said.due_factor, said.amount_cents, said.free_field) == (9999, 100, free_field("3128557", 1, "17"))
+    parsed = parse_barcode(barcode_of_line(without_marks(printed)))
+    assert (parsed.due_factor, parsed.amount_cents, parsed.free_field) == (9999, 100, free_field("3128557", 1, "17"))
     with pytest.raises(ValueError, match="2025-02-21"):
-        barcode(bank="001", free_field=said.free_field, due=date(2025, 2, 21), amount_cents=100)
+        barcode(bank="001", free_field=parsed.free_field, due=date(2025, 2, 21), amount_cents=100)
 
 
 def test_a_line_is_printed_in_five_groups() -> None:
@@ -192,7 +193,7 @@ def test_a_line_is_printed_in_five_groups() -> None:
 
 
 @pytest.mark.parametrize("text", REFUSED_LINES.values(), ids=REFUSED_LINES)
-def test_a_line_that_does_not_hold_is_neither_read_nor_printed(text: str) -> None:
+def test_an_invalid_line_is_neither_parsed_nor_printed(text: str) -> None:
     with pytest.raises(ValueError, match=r"digit|reais"):
         barcode_of_line(text)
     with pytest.raises(ValueError, match=r"digit|reais"):
@@ -200,7 +201,7 @@ def test_a_line_that_does_not_hold_is_neither_read_nor_printed(text: str) -> Non
 
 
 @pytest.mark.parametrize("code", REFUSED_BARCODES.values(), ids=REFUSED_BARCODES)
-def test_a_barcode_that_does_not_hold_is_refused(code: str) -> None:
+def test_an_invalid_barcode_is_refused(code: str) -> None:
     with pytest.raises(ValueError, match=r"digit|reais"):
         parse_barcode(code)
     with pytest.raises(ValueError, match=r"digit|reais"):
@@ -224,7 +225,7 @@ def test_the_factor_began_again_on_22_february_2025(due: str, factor: int) -> No
 
 
 @pytest.mark.parametrize("due", [date.min, FIRST_DUE - timedelta(1), LAST_DUE + timedelta(1), date.max])
-def test_no_boleto_is_made_for_a_day_the_factor_cannot_carry(due: date) -> None:
+def test_no_barcode_is_built_for_a_due_date_outside_the_factors_range(due: date) -> None:
     with pytest.raises(ValueError, match=str(due)):
         due_factor(due)
     with pytest.raises(ValueError, match=str(due)):
@@ -235,7 +236,7 @@ def test_a_boleto_without_a_due_date_carries_factor_zero() -> None:
     assert parse_barcode(WITHOUT_DUE_DATE[1]).due_factor == 0
 
 
-def test_a_nosso_numero_is_known_by_twenty_characters_and_printed_with_a_check_digit() -> None:
+def test_a_nosso_numero_has_20_digits_at_the_bank_and_is_printed_with_a_check_digit() -> None:
     assert number_at_bank("3128557", 30000) == "00031285570000030000"
     assert number_at_bank("3128557", CONTROL_MAX) == "00031285579999999999"
     assert number_at_bank("3453481", 393) == "00034534810000000393"
@@ -245,7 +246,7 @@ def test_a_nosso_numero_is_known_by_twenty_characters_and_printed_with_a_check_d
 
 def test_a_check_digit_of_ten_is_printed_x() -> None:
     tens = [control for control in range(1, 40) if printed_number(number_at_bank("3128557", control)).endswith("-X")]
-    assert tens == [9, 12, 26]  # as pyboleto 0.3.1 has it, written by others
+    assert tens == [9, 12, 26]  # as in pyboleto 0.3.1
     assert printed_number("00031285570000000009") == "31285570000000009-X"
 
 
@@ -263,7 +264,7 @@ def test_a_check_digit_of_ten_is_printed_x() -> None:
         "0003453481000000039\u0663",
     ],
 )
-def test_what_is_no_number_of_ours_is_refused(number: str) -> None:
+def test_a_number_outside_our_convenios_format_is_refused(number: str) -> None:
     with pytest.raises(ValueError, match="nosso numero"):
         parse_number(number)
     with pytest.raises(ValueError, match="nosso numero"):
@@ -284,13 +285,13 @@ def test_what_is_no_number_of_ours_is_refused(number: str) -> None:
         ("3128557", 1, "017"),
     ],
 )
-def test_a_free_field_is_never_laid_out_from_parts_that_do_not_fit(convenio: str, control: int, carteira: str) -> None:
+def test_a_free_field_is_never_built_from_invalid_parts(convenio: str, control: int, carteira: str) -> None:
     with pytest.raises(AssertionError):
         free_field(convenio, control, carteira)
 
 
 @pytest.mark.parametrize("cents", [-1, 0, BOLETO_CENTS_MAX + 1])
-def test_an_amount_that_the_barcode_cannot_carry_is_never_written(cents: int) -> None:
+def test_no_barcode_is_built_for_an_amount_it_cannot_carry(cents: int) -> None:
     with pytest.raises(AssertionError):
         barcode(bank="001", free_field=free_field("3128557", 1, "17"), due=date(2026, 12, 31), amount_cents=cents)
 
@@ -319,5 +320,5 @@ def test_an_amount_that_the_barcode_cannot_carry_is_never_written(cents: int) ->
         ("", 60, ""),
     ],
 )
-def test_text_is_folded_to_the_letters_the_bank_takes(text: str, length_max: int, folded: str) -> None:
+def test_text_is_folded_to_the_letters_the_bank_accepts(text: str, length_max: int, folded: str) -> None:
     assert fold_for_bank(text, length_max) == folded

@@ -1,4 +1,4 @@
-"""BR Codes: the vectors of the central bank and of other libraries, and what we promise to write."""
+"""BR Codes: the examples of the central bank and of other libraries are parsed, and ours keep to the manual."""
 
 from binascii import crc_hqx
 from datetime import UTC, datetime, timedelta, timezone
@@ -10,7 +10,7 @@ from domain.pix.br_code import ascii_fold, dynamic_br_code
 from domain.pix.end_to_end import end_to_end_id
 from tests.support.br_code_reader import parse_br_code
 
-# reference/pix-and-boleto.md 1.6: examples of the manual and of pix-api, then fixtures of other libraries.
+# reference/pix-and-boleto.md 1.6: the examples of the manual and of pix-api, then fixtures of other libraries.
 PAYABLE = [
     (
         "00020126580014br.gov.bcb.pix0136123e4567-e12b-12d1-a456-4266554400005204000053039865802BR5"
@@ -75,7 +75,7 @@ PAYABLE = [
         "00020101021226480014br.gov.bcb.pix2526pix.example.com/qr/v2/12345204000053039865802BR5913F"
         "ulano de Tal6008Brasilia62070503***6304FC66"
     ),
-    # Carries its own txid, which a dynamic code must not: seen in the wild, read and never written.
+    # Its txid is not ***, which a dynamic code must not have. Such codes are in circulation: parsed, but never written.
     (
         "00020101021226820014br.gov.bcb.pix2560exemplodeurl.com/pix/v2/11111111-1111-1111-1111-1111"
         "1111111152040000530398654045.805802BR5925TESTE DO TESTE DO TESTEIE6014RIO DE JANEIRO622905"
@@ -99,13 +99,13 @@ BROKEN_AFTER_62 = (
 LOCATION = "pix.example.com/qr/v2/8b3da2f39a4140d1a91abd93113bd441"
 
 
-def sealed(text: str) -> str:
-    """The text with the CRC it should have, so that only its structure can be the reason of a refusal."""
+def with_crc(text: str) -> str:
+    """The text with its correct CRC, so that only its structure can be the reason for a refusal."""
     return f"{text}6304{crc_hqx(text.encode() + b'6304', 0xFFFF):04X}"
 
 
 @pytest.mark.parametrize("text", PAYABLE)
-def test_codes_of_other_banks_are_read(text: str) -> None:
+def test_br_codes_of_other_banks_are_parsed_as_the_brcode_library_does(text: str) -> None:
     objects = parse_br_code(text)
     theirs = jsonFromBrcode(text)
     for path, value in theirs.items():
@@ -125,38 +125,38 @@ def test_codes_of_other_banks_are_read(text: str) -> None:
         (PAYABLE[0].lower(), "CRC"),
         (PAYABLE[0][:-1], "CRC"),
         (PAYABLE[0] + "\n", "ASCII"),
-        (sealed(PAYABLE[0][:-8].replace("Fulano de Tal", "Fulano d\u00ea Tal")), "ASCII"),
-        (sealed(PAYABLE[0][:-8] + "99" * 200), "512"),
-        (sealed(PAYABLE[0][6:-8]), "first"),
-        (sealed(PAYABLE[0][:-8] + "6304AAAA" + "6110xx"), "63 last"),  # 61 swallows the CRC
-        (sealed(PAYABLE[0][:-8] + "6199"), "does not have"),
-        (sealed(PAYABLE[0][:-8] + "6100"), "does not have"),
-        (sealed(PAYABLE[0][:-8] + "6A01x"), "no id"),
-        (sealed(PAYABLE[0][:-8] + "5802BR"), "twice"),
-        (sealed(PAYABLE[0][:-8].replace("000201", "000202")), "object 00"),
-        (sealed(PAYABLE[1][:-8].replace("010212", "010213")), "object 01"),
-        (sealed(PAYABLE[0][:-8].replace("5303986", "5303840")), "object 53"),
-        (sealed(PAYABLE[0][:-8].replace("5802BR", "5802US")), "object 58"),
-        (sealed(PAYABLE[0][:-8].replace("52040000", "")), "object 52 is missing"),
-        (sealed(PAYABLE[0][:-8].replace("62070503***", "")), "object 62 is missing"),
-        (sealed(PAYABLE[0][:-8].replace("5913Fulano de Tal", "5926Fulano de Tal Fulano de Ta")), "object 59"),
-        (sealed(PAYABLE[0][:-8].replace("6008BRASILIA", "6016BRASILIABRASILIA")), "object 60"),
-        (sealed(PAYABLE[0][:-8].replace("5802BR", "54041,005802BR")), "object 54"),
-        (sealed(PAYABLE[0][:-8].replace("5802BR", "54051.0005802BR")), "object 54"),
-        (sealed(PAYABLE[0][:-8].replace("br.gov.bcb.pix", "br.gov.bcb.pox")), "0 templates"),
-        (sealed(PAYABLE[0][:-8] + PAYABLE[6][6:46].replace("2636", "2736")), "2 templates"),
+        (with_crc(PAYABLE[0][:-8].replace("Fulano de Tal", "Fulano d\u00ea Tal")), "ASCII"),
+        (with_crc(PAYABLE[0][:-8] + "99" * 200), "512"),
+        (with_crc(PAYABLE[0][6:-8]), "first"),
+        (with_crc(PAYABLE[0][:-8] + "6304AAAA" + "6110xx"), "63 last"),  # 61 swallows the CRC
+        (with_crc(PAYABLE[0][:-8] + "6199"), "does not have"),
+        (with_crc(PAYABLE[0][:-8] + "6100"), "does not have"),
+        (with_crc(PAYABLE[0][:-8] + "6A01x"), "no id"),
+        (with_crc(PAYABLE[0][:-8] + "5802BR"), "twice"),
+        (with_crc(PAYABLE[0][:-8].replace("000201", "000202")), "object 00"),
+        (with_crc(PAYABLE[1][:-8].replace("010212", "010213")), "object 01"),
+        (with_crc(PAYABLE[0][:-8].replace("5303986", "5303840")), "object 53"),
+        (with_crc(PAYABLE[0][:-8].replace("5802BR", "5802US")), "object 58"),
+        (with_crc(PAYABLE[0][:-8].replace("52040000", "")), "object 52 is missing"),
+        (with_crc(PAYABLE[0][:-8].replace("62070503***", "")), "object 62 is missing"),
+        (with_crc(PAYABLE[0][:-8].replace("5913Fulano de Tal", "5926Fulano de Tal Fulano de Ta")), "object 59"),
+        (with_crc(PAYABLE[0][:-8].replace("6008BRASILIA", "6016BRASILIABRASILIA")), "object 60"),
+        (with_crc(PAYABLE[0][:-8].replace("5802BR", "54041,005802BR")), "object 54"),
+        (with_crc(PAYABLE[0][:-8].replace("5802BR", "54051.0005802BR")), "object 54"),
+        (with_crc(PAYABLE[0][:-8].replace("br.gov.bcb.pix", "br.gov.bcb.pox")), "0 templates"),
+        (with_crc(PAYABLE[0][:-8] + PAYABLE[6][6:46].replace("2636", "2736")), "2 templates"),
         (
-            sealed(PAYABLE[0][:-8].replace("2658", "2663").replace("440000", "4400002501x")),
+            with_crc(PAYABLE[0][:-8].replace("2658", "2663").replace("440000", "4400002501x")),
             "key or a location",
         ),
     ],
 )
-def test_what_no_payer_could_pay_is_refused(text: str, reason: str) -> None:
+def test_a_br_code_that_no_payer_could_pay_is_refused(text: str, reason: str) -> None:
     with pytest.raises(ValueError, match=reason):
         parse_br_code(text)
 
 
-def test_any_changed_character_is_noticed() -> None:
+def test_a_change_of_any_character_is_detected() -> None:
     text = PAYABLE[1]
     for at, was in enumerate(text):
         for other in {"0", "9", "A", "z", "*"} - {was}:
@@ -164,7 +164,7 @@ def test_any_changed_character_is_noticed() -> None:
                 parse_br_code(text[:at] + other + text[at + 1 :])
 
 
-def test_a_charge_is_written_as_the_manual_does() -> None:
+def test_the_br_code_of_a_charge_has_the_objects_and_the_order_of_the_manual() -> None:
     text = dynamic_br_code(location=LOCATION, amount_cents=12345, name="Fulano de Tal", city="BRASILIA")
     assert text[:-4] == (
         "000201" "010212" "2676" "0014br.gov.bcb.pix" f"2554{LOCATION}"
@@ -173,12 +173,12 @@ def test_a_charge_is_written_as_the_manual_does() -> None:
     assert text[-4:] == f"{crc_hqx(text[:-4].encode(), 0xFFFF):04X}"
 
 
-def test_the_crc_is_the_one_of_the_manual() -> None:
+def test_the_crc_equals_the_manuals_example() -> None:
     assert crc_hqx(b"123456789", 0xFFFF) == 0x29B1
     assert parse_br_code(PAYABLE[0])["63"] == "1D3D"
 
 
-def test_the_longest_and_largest_charge_still_fits() -> None:
+def test_the_longest_location_and_the_largest_amount_fit_in_220_characters() -> None:
     text = dynamic_br_code(location="x" * 77, amount_cents=999_999_999_999, name="N" * 40, city="C" * 40)
     assert len(text) == 220
     objects = parse_br_code(text)
@@ -198,7 +198,7 @@ def test_the_longest_and_largest_charge_still_fits() -> None:
         (LOCATION, 10**12),
     ],
 )
-def test_our_own_mistakes_never_become_a_code(location: str, cents: int) -> None:
+def test_no_br_code_is_written_for_an_invalid_location_or_amount(location: str, cents: int) -> None:
     with pytest.raises(AssertionError):
         dynamic_br_code(location=location, amount_cents=cents, name="Loja", city="Recife")
 
@@ -214,16 +214,16 @@ def test_our_own_mistakes_never_become_a_code(location: str, cents: int) -> None
         ("\U0001f355 Pizza", "Pizza"),
         ("Stra\u00dfe", "Strae"),
         ("a\x00b\x7fc\ud800d", "a b c d"),
-        ("abcdefghijklmnopqrstuvwx  yz", "abcdefghijklmnopqrstuvwx"),  # the cut falls behind a blank
+        ("abcdefghijklmnopqrstuvwx  yz", "abcdefghijklmnopqrstuvwx"),  # the cut leaves a blank at the end
         ("\u6771\u4eac", "RECEBEDOR"),
         ("", "RECEBEDOR"),
     ],
 )
-def test_names_are_folded_to_what_payers_banks_accept(text: str, folded: str) -> None:
+def test_names_are_folded_to_the_ascii_that_payers_banks_accept(text: str, folded: str) -> None:
     assert ascii_fold(text, 25, otherwise="RECEBEDOR") == folded
 
 
-def test_an_end_to_end_id_tells_bank_and_utc_minute() -> None:
+def test_an_end_to_end_id_contains_the_ispb_and_the_minute_in_utc() -> None:
     at = datetime(2026, 12, 31, 23, 59, 59, tzinfo=timezone(timedelta(hours=-3)))
     assert end_to_end_id("00000000", at, "abcDEF12345") == "E00000000202701010259abcDEF12345"
     assert len(end_to_end_id("60701190", datetime(2026, 1, 2, tzinfo=UTC), "0" * 11)) == 32
@@ -237,6 +237,6 @@ def test_an_end_to_end_id_tells_bank_and_utc_minute() -> None:
         ("12345678", datetime(2026, 1, 2, tzinfo=UTC), "-" * 11),
     ],
 )
-def test_an_end_to_end_id_is_never_misshapen(ispb: str, at: datetime, tail: str) -> None:
+def test_no_end_to_end_id_is_made_from_invalid_parts(ispb: str, at: datetime, tail: str) -> None:
     with pytest.raises(AssertionError):
         end_to_end_id(ispb, at, tail)

@@ -1,4 +1,4 @@
-"""Amounts as people here type them, and as they are shown."""
+"""Amounts, days, instants and durations in Brazilian notation: as people type them, and as pages show them."""
 
 from datetime import UTC, datetime, timedelta
 
@@ -27,7 +27,7 @@ CENTS_MAX = 10**12 - 1
         ("9.999.999.999,99", CENTS_MAX),
     ],
 )
-def test_an_amount_is_read_as_it_is_written_here(text: str, cents: int) -> None:
+def test_an_amount_in_brazilian_notation_is_parsed(text: str, cents: int) -> None:
     assert parse_brl(text, cents_max=CENTS_MAX) == cents
 
 
@@ -53,12 +53,12 @@ def test_an_amount_is_read_as_it_is_written_here(text: str, cents: int) -> None:
         "$5",
     ],
 )
-def test_what_could_be_two_amounts_is_none(text: str) -> None:
+def test_an_ambiguous_or_malformed_amount_is_refused(text: str) -> None:
     with pytest.raises(ValueError, match="amount"):
         parse_brl(text, cents_max=CENTS_MAX)
 
 
-def test_an_amount_ends_at_its_bound() -> None:
+def test_an_amount_above_the_maximum_is_refused() -> None:
     assert parse_brl("100", cents_max=100_00) == 100_00
     with pytest.raises(ValueError, match="bounds"):
         parse_brl("100,01", cents_max=100_00)
@@ -69,7 +69,7 @@ def test_every_amount_that_is_shown_can_be_typed(cents: int) -> None:
     assert parse_brl(brl(cents), cents_max=CENTS_MAX) == cents
 
 
-def test_an_instant_can_be_read_to_the_second_in_brasilia() -> None:
+def test_an_instant_is_shown_to_the_second_in_brasilia_time() -> None:
     assert moment_exact(datetime(2026, 11, 22, 2, 59, 58, 999_000, UTC)) == "21/11/2026 às 23:59:58"
 
 
@@ -85,15 +85,15 @@ def test_an_instant_can_be_read_to_the_second_in_brasilia() -> None:
         (172_800, "2 dias"),
     ],
 )
-def test_how_long_is_told_in_one_unit(seconds: int, said: str) -> None:
+def test_a_duration_is_shown_in_one_unit(seconds: int, said: str) -> None:
     assert span(timedelta(seconds=seconds)) == said
 
 
-def test_ids_made_in_the_same_moment_are_told_apart_by_their_short_form() -> None:
+def test_ids_made_at_the_same_time_have_different_short_forms() -> None:
     assert len({short_id(str(new_id())) for _ in range(100)}) == 100
 
 
-def test_a_number_of_many_has_points_between_its_thousands() -> None:
+def test_large_numbers_are_shown_with_points_between_the_thousands() -> None:
     assert [thousands(each) for each in (0, 999, 10_000, 1_234_567)] == ["0", "999", "10.000", "1.234.567"]
 
 
@@ -108,5 +108,5 @@ def test_a_number_of_many_has_points_between_its_thousands() -> None:
         ("", ""),
     ],
 )
-def test_a_day_is_read_as_people_and_spreadsheets_here_write_it(typed: str, iso: str) -> None:
+def test_a_day_in_brazilian_notation_becomes_iso_and_other_text_stays_as_it_is(typed: str, iso: str) -> None:
     assert iso_day(typed) == iso

@@ -1,4 +1,5 @@
-"""Bank days. Judges: the list of 2026, the feasts computed from Easter, and the Banco Central's own examples."""
+"""Bank business days, compared with the list of 2026, the feasts computed from Easter, and the Banco Central's own
+examples."""
 
 from datetime import UTC, date, datetime, timedelta
 
@@ -34,16 +35,16 @@ def bank_holidays(year: int) -> set[date]:
     return {date(year, month, day) for month, day in fixed} | {easter(year) + days * DAY for days in moving}
 
 
-def test_the_holidays_of_2026_are_those_of_the_banks() -> None:
+def test_the_holidays_of_2026_are_the_bank_holidays_of_that_year() -> None:
     days = [date(2026, 1, 1) + number * DAY for number in range(365)]
     closed = {day.isoformat() for day in days if not is_business_day(day) and day.weekday() < 5}
     assert closed == {text for text in HOLIDAYS_2026 if date.fromisoformat(text).weekday() < 5}
-    assert is_business_day(date(2026, 2, 18)), "Ash Wednesday is half a day, and a business day"
+    assert is_business_day(date(2026, 2, 18)), "Ash Wednesday is open half a day, and is a business day"
 
 
-def test_every_day_a_boleto_can_be_due_is_open_or_closed_as_the_feasts_say() -> None:
+def test_every_possible_due_date_is_a_business_day_or_not_as_the_computed_feasts_say() -> None:
     holidays = set().union(*(bank_holidays(year) for year in range(FIRST_DUE.year, LAST_DUE.year + 2)))
-    last = following = date(2049, 10, 25)  # a plain Monday behind the last due date; from there backwards
+    last = following = date(2049, 10, 25)  # an ordinary Monday after the last due date; the loop goes backwards from it
     for back in range((last - FIRST_DUE).days + 1):
         day = last - back * DAY
         open_ = day.weekday() not in (5, 6) and day not in holidays
@@ -55,20 +56,20 @@ def test_every_day_a_boleto_can_be_due_is_open_or_closed_as_the_feasts_say() -> 
 @pytest.mark.parametrize(
     ("due", "effective"),
     [
-        ("2026-11-24", "2026-11-24"),  # a plain Tuesday
+        ("2026-11-24", "2026-11-24"),  # an ordinary Tuesday
         ("2026-11-21", "2026-11-23"),  # Saturday
         ("2026-11-22", "2026-11-23"),  # Sunday
         ("2026-11-20", "2026-11-23"),  # a holiday on Friday
         ("2026-02-14", "2026-02-18"),  # Saturday of Carnival
         ("2025-04-18", "2025-04-22"),  # Good Friday, weekend, Tiradentes
         ("2026-06-04", "2026-06-05"),  # Corpus Christi, a Thursday
-        ("2026-12-31", "2026-12-31"),  # no service to the public, and a business day all the same
+        ("2026-12-31", "2026-12-31"),  # banks are closed to the public, but it is a business day
         ("2027-01-01", "2027-01-04"),
-        ("2028-12-30", "2029-01-02"),  # over the end of the year: its holidays are the next year's
+        ("2028-12-30", "2029-01-02"),  # crosses the end of the year: the holiday is in the next year
         ("2049-10-13", "2049-10-13"),  # the last day a barcode can carry
     ],
 )
-def test_what_falls_due_on_a_closed_day_may_be_paid_on_the_next_open_one(due: str, effective: str) -> None:
+def test_the_effective_due_date_is_the_first_business_day_on_or_after_the_due_date(due: str, effective: str) -> None:
     assert effective_due_date(date.fromisoformat(due)) == date.fromisoformat(effective)
 
 
@@ -84,7 +85,7 @@ def test_what_falls_due_on_a_closed_day_may_be_paid_on_the_next_open_one(due: st
         ("2021-08-28", 5, "2021-09-06"),
     ],
 )
-def test_the_examples_of_the_banco_central_hold(due: str, grace_days: int, last_accepted: str) -> None:
+def test_the_last_day_to_pay_equals_the_banco_centrals_examples(due: str, grace_days: int, last_accepted: str) -> None:
     moved = effective_due_date(date.fromisoformat(due))
     assert effective_due_date(moved + grace_days * DAY) == date.fromisoformat(last_accepted)
 

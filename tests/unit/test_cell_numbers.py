@@ -1,4 +1,4 @@
-"""What is made in a cell names it: ids, tokens and client_ids, wherever they are read again."""
+"""Ids, tokens and client_ids carry the number of the cell that made them; requests find their cell by them."""
 
 import asyncio
 import secrets
@@ -17,18 +17,18 @@ CELLS = (0, 1, 63, 64, 2048, CELLS_MAX - 1)
 
 
 @pytest.mark.parametrize("number", CELLS)
-def test_ids_tokens_and_client_ids_name_the_cell_they_were_made_in(number: int) -> None:
+def test_ids_tokens_and_client_ids_carry_the_number_of_the_cell_that_made_them(number: int) -> None:
     with in_cell(number):
-        made, public_id, chance = new_id(), page_token(), marked(secrets.token_bytes(32))
+        made, public_id, secret = new_id(), page_token(), marked(secrets.token_bytes(32))
         client_id = client_id_of(secrets.token_bytes(12), test=True)
     assert (made.version, made.variant) == (7, "specified in RFC 4122")
     assert cell_of(made) == number
     assert cell_of_token(public_id) == number
-    assert cell_of_hex(chance.hex()) == number
+    assert cell_of_hex(secret.hex()) == number
     assert cell_of_hex(client_id) == number
 
 
-def test_ids_of_one_cell_are_ordered_by_time_and_never_the_same() -> None:
+def test_ids_of_one_cell_are_unique_and_ordered_by_time() -> None:
     with in_cell(7):
         made = [new_id() for _ in range(20_000)]
     assert len(set(made)) == len(made)
@@ -36,22 +36,22 @@ def test_ids_of_one_cell_are_ordered_by_time_and_never_the_same() -> None:
 
 
 @pytest.mark.parametrize("text", ["", "A", "A!", "é1", "\N{CYRILLIC CAPITAL LETTER A}A"])
-def test_what_is_no_token_names_no_cell(text: str) -> None:
+def test_text_that_is_not_a_token_names_no_cell(text: str) -> None:
     assert cell_of_token(text) is None
 
 
 @pytest.mark.parametrize("text", ["", "test_", "test_0g1", "test_+12", "TEST_0A1", "test_ 12"])
-def test_what_is_no_client_id_names_no_cell(text: str) -> None:
+def test_text_that_is_not_a_client_id_names_no_cell(text: str) -> None:
     assert cell_of_hex(text) is None
 
 
-async def test_what_a_request_of_a_cell_starts_works_for_that_cell() -> None:
-    async def later() -> int:
+async def test_a_task_started_by_a_request_works_for_the_requests_cell() -> None:
+    async def new_id_later() -> int:
         await asyncio.sleep(0)
         return cell_of(new_id())
 
     with in_cell(9):
-        task = asyncio.create_task(later())
+        task = asyncio.create_task(new_id_later())
     assert current_cell() == 0
     assert await task == 9
 
@@ -61,7 +61,7 @@ def scope(path: str, *headers: tuple[bytes, bytes]) -> dict[str, object]:
 
 
 @pytest.mark.parametrize("number", CELLS)
-def test_a_request_is_led_by_what_it_carries(number: int) -> None:
+def test_a_request_finds_its_cell_in_its_token_cookie_or_path(number: int) -> None:
     with in_cell(number):
         token, location = page_token(), ordered_token()
         cookie = marked(secrets.token_bytes(32)).hex().encode()
@@ -91,16 +91,16 @@ def test_a_request_is_led_by_what_it_carries(number: int) -> None:
         scope("/"),
     ],
 )
-def test_what_names_no_cell_is_homes(head: dict[str, object]) -> None:
+def test_a_request_that_names_no_cell_is_left_to_the_home_cell(head: dict[str, object]) -> None:
     assert cell_of_request(head) is None
 
 
-def test_numbers_of_boletos_that_lie_in_no_block_are_homes() -> None:
+def test_a_boleto_number_in_no_block_belongs_to_the_home_cell() -> None:
     blocks = [NumberBlock(100, 199, 2), NumberBlock(200, 299, 1)]
     assert [owner_of_number(control, blocks) for control in (99, 100, 199, 200, 299, 300)] == [0, 2, 2, 1, 1, 0]
 
 
-def test_an_address_is_another_roles_and_another_schemas_of_the_same_database() -> None:
+def test_role_and_schema_of_a_database_address_are_replaced_and_the_database_stays() -> None:
     url = with_search_path("postgresql://owner:a%40b@one:5432,two:5433/pay?sslmode=require", "cell_a")
     assert schema_of(url) == "cell_a"
     assert as_role_of(url, "postgresql://app:x@elsewhere/other") == (
@@ -121,6 +121,6 @@ def test_an_address_is_another_roles_and_another_schemas_of_the_same_database() 
         ),
     ],
 )
-def test_each_cell_has_a_logical_database_of_redis(url: str, cells: str) -> None:
+def test_each_cell_has_its_own_logical_redis_database(url: str, cells: str) -> None:
     assert redis_of(url, 3) == cells
     assert redis_of(url, 0) == url

@@ -1,5 +1,5 @@
-"""Orders under way: a bank that was asked is heard, nobody waits for a slow answer but who asked, and stopping begins
-nothing new."""
+"""Concurrent execution of bank orders: a started order finishes although claiming fails, a slow answer delays no other
+order, and a stopping worker claims nothing new."""
 
 import asyncio
 from collections.abc import Sequence
@@ -9,9 +9,9 @@ import pytest
 from workers.concurrency import run_concurrently
 
 
-async def test_a_bank_that_was_asked_is_heard_while_postgresql_is_away() -> None:
+async def test_a_started_order_finishes_while_claiming_fails_because_postgresql_is_down() -> None:
     rounds = 0
-    landed: list[int] = []
+    finished: list[int] = []
 
     async def claim(limit: int) -> Sequence[int]:
         nonlocal rounds
@@ -22,23 +22,23 @@ async def test_a_bank_that_was_asked_is_heard_while_postgresql_is_away() -> None
 
     async def do(order: int) -> None:
         await asyncio.sleep(0.1)
-        landed.append(order)
+        finished.append(order)
 
     with pytest.raises(ConnectionRefusedError):
         await run_concurrently(claim, do, at_once=4)
-    assert landed == [1]
-    assert rounds > 2  # it looked again meanwhile
+    assert finished == [1]
+    assert rounds > 2  # it kept trying to claim meanwhile
 
 
-async def test_one_slow_answer_holds_nobody_up_however_many_orders_come() -> None:
+async def test_one_slow_answer_does_not_delay_600_other_orders() -> None:
     many = 600
     slow_may_end = asyncio.Event()
-    begun = done = 0
+    started = done = 0
 
     async def claim(limit: int) -> Sequence[int]:
-        nonlocal begun
-        first, begun = begun, min(begun + limit, many)
-        return range(first + 1, begun + 1)
+        nonlocal started
+        first, started = started, min(started + limit, many)
+        return range(first + 1, started + 1)
 
     async def do(order: int) -> None:
         nonlocal done
@@ -53,22 +53,22 @@ async def test_one_slow_answer_holds_nobody_up_however_many_orders_come() -> Non
     assert done == many
 
 
-async def test_a_worker_that_stops_begins_nothing_new_and_lets_what_flies_land() -> None:
+async def test_a_stopping_worker_claims_no_new_order_and_finishes_those_in_flight() -> None:
     stopping = asyncio.Event()
-    begun: list[int] = []
-    landed: list[int] = []
+    started: list[int] = []
+    finished: list[int] = []
 
     async def claim(limit: int) -> Sequence[int]:
-        begun.append(len(begun))
-        return begun[-1:]
+        started.append(len(started))
+        return started[-1:]
 
     async def do(order: int) -> None:
         await asyncio.sleep(0.05)
         stopping.set()
         await asyncio.sleep(0.1)
-        landed.append(order)
+        finished.append(order)
 
     async with asyncio.timeout(30):
-        taken = await run_concurrently(claim, do, at_once=100, stopping=stopping)
-    assert taken == len(begun) < 10  # one each fiftieth of a second, until it was told
-    assert sorted(landed) == begun
+        executed = await run_concurrently(claim, do, at_once=100, stopping=stopping)
+    assert executed == len(started) < 10  # one every 20 ms until it was stopped
+    assert sorted(finished) == started

@@ -1,4 +1,4 @@
-"""CSV that a spreadsheet in Brazil opens as what it is, and that runs nothing there."""
+"""A Brazilian spreadsheet shows the values of a CSV file unchanged and executes none of them as a formula."""
 
 import csv
 import io
@@ -10,7 +10,7 @@ from readmodels.reports.csv_lines import BOM, BasisPoints, Cents, csv_line
 
 
 def _read(raw: bytes) -> list[list[str]]:
-    """As a spreadsheet reads it."""
+    """Parsed as a spreadsheet parses it."""
     return list(csv.reader(io.StringIO(raw.decode("utf-8-sig"), newline=""), delimiter=";"))
 
 
@@ -36,12 +36,12 @@ def test_a_file_is_marked_as_utf_8_and_separated_by_semicolons() -> None:
         (datetime(2026, 11, 21, 2, 59, 59, tzinfo=UTC), "2026-11-20 23:59:59"),
     ],
 )
-def test_numbers_and_days_are_written_as_they_are_read_in_brazil(value: object, text: str) -> None:
+def test_numbers_and_days_are_written_in_brazilian_notation(value: object, text: str) -> None:
     assert csv_line([value]) == text.encode() + b"\r\n"  # type: ignore[list-item]
 
 
 @pytest.mark.parametrize("text", ["a;b", 'say "oi"', "a,b", "two\r\nlines", "tab\there", " space ", "ação"])
-def test_text_comes_out_as_it_went_in(text: str) -> None:
+def test_text_is_read_back_unchanged(text: str) -> None:
     assert _read(csv_line([text, "x"])) == [[text, "x"]]
 
 
@@ -49,7 +49,7 @@ def test_text_comes_out_as_it_went_in(text: str) -> None:
     "text",
     ["=1+1", "+1", "-1", "@SUM(A1)", "=cmd|' /C calc'!A0", " =1", "\t=1", "\r=1", "\n@x", "%0A=1", "|x", "＝1", "－1"],
 )
-def test_no_text_is_run_as_a_formula(text: str) -> None:
+def test_text_that_begins_a_formula_gets_an_apostrophe_in_front(text: str) -> None:
     ((field, _),) = _read(csv_line([text, "x"]))
     assert field == "'" + text
 
@@ -59,16 +59,16 @@ def test_no_text_is_run_as_a_formula(text: str) -> None:
     ["00031285570000000062", "00123", "1E5", "1e+5", "10-12", "10/12", "1.10", "1,5", "2026-11-21", "12:30", "0000",
      "00190000090312855700000000062172116660000014990", "50%", "1 000"],
 )  # fmt: skip
-def test_digits_that_a_spreadsheet_would_change_stay_text(text: str) -> None:
+def test_digits_that_a_spreadsheet_would_reformat_get_a_tab_in_front(text: str) -> None:
     ((field, _),) = _read(csv_line([text, "x"]))
     assert field == "\t" + text
 
 
 @pytest.mark.parametrize("text", ["0", "1001", "123456789012345", "order-1001", "12 caixas", "1E5x", "01a1fdb9-6fd9"])
-def test_what_a_spreadsheet_leaves_as_it_is_gets_nothing_before_it(text: str) -> None:
+def test_text_that_a_spreadsheet_does_not_change_gets_nothing_in_front(text: str) -> None:
     ((field, _),) = _read(csv_line([text, "x"]))
     assert field == text
 
 
-def test_what_no_text_may_hold_does_not_break_the_file() -> None:
+def test_nul_and_lone_surrogates_do_not_break_the_file() -> None:
     assert _read(csv_line(["a\0b", "\ud800"])) == [["ab", "?"]]

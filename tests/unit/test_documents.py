@@ -1,4 +1,4 @@
-"""CPF and CNPJ: shape, check digits, mask. Judge: python-stdnum, and vectors of four libraries."""
+"""CPF and CNPJ: shape, check digits and mask, compared with python-stdnum and with the examples of four libraries."""
 
 import random
 
@@ -27,14 +27,14 @@ MISSHAPEN = [
 
 
 @pytest.mark.parametrize("document", CPFS + CNPJS)
-def test_numbers_that_were_issued_are_accepted(document: str) -> None:
+def test_issued_cpfs_and_cnpjs_are_accepted(document: str) -> None:
     assert well_formed(document, letters=False)
     assert well_formed(document, letters=True)
     assert check_digits_hold(document)
 
 
 @pytest.mark.parametrize("document", CNPJS_WITH_LETTERS)
-def test_a_cnpj_with_letters_is_accepted_only_where_letters_are(document: str) -> None:
+def test_a_cnpj_with_letters_is_well_formed_only_where_letters_are_allowed(document: str) -> None:
     assert well_formed(document, letters=True)
     assert not well_formed(document, letters=False)
     assert check_digits_hold(document)
@@ -48,18 +48,18 @@ def test_wrong_check_digits_are_refused_though_the_shape_is_right(document: str)
 
 @pytest.mark.parametrize("length", [11, 14])
 @pytest.mark.parametrize("digit", "0123456789")
-def test_one_digit_repeated_is_nobodys_document(digit: str, length: int) -> None:
+def test_a_document_of_one_repeated_digit_is_refused(digit: str, length: int) -> None:
     assert not check_digits_hold(digit * length)
 
 
 @pytest.mark.parametrize("document", MISSHAPEN)
-def test_another_shape_is_refused_however_forgiving_the_arithmetic(document: str) -> None:
+def test_text_of_another_shape_has_neither_the_form_nor_valid_check_digits(document: str) -> None:
     assert not well_formed(document, letters=False)
     assert not well_formed(document, letters=True)
     assert not check_digits_hold(document)
 
 
-def test_stdnum_agrees_on_every_pair_of_check_digits() -> None:
+def test_python_stdnum_accepts_the_same_check_digits() -> None:
     rnd = random.Random(39053344705)
     for _ in range(20):
         bases = [
@@ -73,12 +73,12 @@ def test_stdnum_agrees_on_every_pair_of_check_digits() -> None:
             assert len(accepted) == 1
 
 
-def test_a_mask_hides_what_identifies_a_person() -> None:
+def test_a_mask_hides_the_digits_that_identify_a_person() -> None:
     assert masked("12345678909") == "***.456.789-**"
     assert masked("12345678000195") == "12.***.***/0001-**"
     assert masked("12ABC34501DE35") == "12.***.***/01DE-**"
 
 
-def test_only_a_checked_document_is_masked() -> None:
+def test_a_malformed_document_is_not_masked() -> None:
     with pytest.raises(AssertionError):
         masked("123")

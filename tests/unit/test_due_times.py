@@ -1,4 +1,5 @@
-"""An owner's burst is put behind others' orders, by no more than a minute, and forgotten as time passes."""
+"""Due times of bank orders: orders beyond an owner's share are postponed behind those of others, by at most a minute,
+and the postponement ends as time passes."""
 
 from datetime import UTC, datetime, timedelta
 
@@ -8,27 +9,27 @@ NOW = datetime(2026, 6, 1, 12, tzinfo=UTC)
 STEP = timedelta(seconds=0.05)
 
 
-def test_orders_within_the_share_are_due_when_they_are_placed() -> None:
+def test_orders_within_the_share_are_due_at_once() -> None:
     times = DueTimes(20)
     for number in range(50):
         at = NOW + number * STEP
         assert times.take("a", at) is at
 
 
-def test_orders_beyond_the_share_are_due_a_step_apart_and_nobody_elses_are_touched() -> None:
+def test_orders_beyond_the_share_are_due_a_step_apart_without_delaying_other_owners() -> None:
     times = DueTimes(20)
     assert [times.take("a", NOW) for _ in range(4)] == [NOW, NOW + STEP, NOW + 2 * STEP, NOW + 3 * STEP]
     assert times.take("b", NOW) == NOW
 
 
-def test_no_order_is_put_off_by_more_than_a_minute() -> None:
+def test_no_order_is_postponed_by_more_than_a_minute() -> None:
     times = DueTimes(20)
     due = [times.take("a", NOW) for _ in range(5_000)]
     assert max(due) == NOW + timedelta(seconds=AHEAD_S_MAX)
     assert due == sorted(due)
 
 
-def test_who_was_silent_for_as_long_as_the_burst_was_ahead_starts_anew() -> None:
+def test_an_owner_without_orders_for_the_length_of_the_burst_is_no_longer_postponed() -> None:
     times = DueTimes(20)
     for _ in range(5_000):
         times.take("a", NOW)
@@ -36,7 +37,7 @@ def test_who_was_silent_for_as_long_as_the_burst_was_ahead_starts_anew() -> None
     assert times.take("a", later) is later
 
 
-def test_it_remembers_no_more_than_those_who_are_ahead() -> None:
+def test_owners_that_are_not_postponed_are_forgotten() -> None:
     times = DueTimes(20)
     for number in range(100_000):
         times.take(number, NOW + number * STEP)
@@ -44,4 +45,4 @@ def test_it_remembers_no_more_than_those_who_are_ahead() -> None:
     burst = DueTimes(1)
     for number in range(3_000):
         burst.take(number, NOW)
-    assert burst.take(0, NOW) > NOW, "one that is ahead is not forgotten"
+    assert burst.take(0, NOW) > NOW, "an owner whose orders are postponed is not forgotten"

@@ -1,4 +1,4 @@
-"""A list's filters follow from the fields of their struct, and read the same for programs and for people."""
+"""The filters of a list are derived from the fields of their struct, and are parsed alike for the API and the pages."""
 
 from collections.abc import Sequence
 from datetime import UTC, date, datetime
@@ -25,8 +25,8 @@ class Sample(ListFilters, frozen=True, kw_only=True):
     due_to: date | None = None
 
 
-class Asked:
-    """Remembers what cannot be read."""
+class Parameters:
+    """The parameters of a request; records a fault for each that cannot be parsed."""
 
     def __init__(self, **given: list[str]) -> None:
         self.given = given
@@ -42,9 +42,9 @@ class Asked:
         self.faults[name] = fault
 
 
-def test_every_field_is_a_parameter_of_its_kind() -> None:
-    told = {each.parameters: each.kind for each in filters_of(Sample)}
-    assert told == {
+def test_every_field_is_a_filter_of_the_kind_of_its_type() -> None:
+    kinds = {each.parameters: each.kind for each in filters_of(Sample)}
+    assert kinds == {
         ("status",): FilterKind.CHOICES,
         ("method",): FilterKind.CHOICE,
         ("document",): FilterKind.FINGERPRINT,
@@ -57,12 +57,12 @@ def test_every_field_is_a_parameter_of_its_kind() -> None:
     }
 
 
-def test_each_is_read_as_its_kind_and_what_is_not_given_filters_nothing() -> None:
-    asked = Asked(
+def test_each_parameter_is_parsed_by_its_kind_and_an_absent_one_filters_nothing() -> None:
+    parameters = Parameters(
         status=["pending", "paid", "paid"], method=["pix"], document=["52-99"], number=["1-2"], external_id=["a"],
         charge_id=[CHARGE], after=["7"], created_from=["2026-11-21"], due_to=["2026-11-30"], order=["asc"],
     )  # fmt: skip
-    assert read_filters(Sample, asked, str.swapcase) == Sample(
+    assert read_filters(Sample, parameters, str.swapcase) == Sample(
         statuses=("paid", "pending"),
         method="pix",
         document_hash="5299",
@@ -74,19 +74,21 @@ def test_each_is_read_as_its_kind_and_what_is_not_given_filters_nothing() -> Non
         due_to=date(2026, 11, 30),
         order=SortOrder.ASC,
     )
-    assert asked.faults == {}
-    assert read_filters(Sample, Asked(), str) == Sample()
-    # Nothing is left of it, and no filter at all would find everything.
-    assert read_filters(Sample, Asked(document=["-"], number=[". /"]), str) == Sample(document_hash="-", number=". /")
+    assert parameters.faults == {}
+    assert read_filters(Sample, Parameters(), str) == Sample()
+    # No digits are left of these. They stay filters that match nothing, because no filter would match everything.
+    assert read_filters(Sample, Parameters(document=["-"], number=[". /"]), str) == Sample(
+        document_hash="-", number=". /"
+    )
 
 
-def test_what_cannot_be_read_is_a_fault_of_its_parameter() -> None:
-    asked = Asked(
+def test_a_parameter_that_cannot_be_parsed_is_a_fault_under_its_name() -> None:
+    parameters = Parameters(
         status=["paid", "x"], document=[""], number=["1" * 256], external_id=["\0"], charge_id=[CHARGE.upper()],
         after=["-1"], created_from=["21/11/2026"], due_from=["2026-12-01"], due_to=["2026-11-30"],
     )  # fmt: skip
-    read_filters(Sample, asked, str)
-    assert asked.faults == {
+    read_filters(Sample, parameters, str)
+    assert parameters.faults == {
         "status": Fault.NOT_ONE_OF,
         "document": Fault.EMPTY,
         "number": Fault.TOO_LONG,

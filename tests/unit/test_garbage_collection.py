@@ -1,8 +1,8 @@
-"""The garbage collector works while tests run, and does not look at what is there until the run ends."""
+"""The garbage collector runs during tests, and skips the objects that were there when the run began."""
 
 import gc
 
 
-def test_what_tests_leave_is_collected_and_modules_are_not_looked_through() -> None:
+def test_garbage_of_tests_is_collected_and_the_objects_of_modules_are_frozen() -> None:
     assert gc.isenabled()
     assert gc.get_freeze_count() > 100_000

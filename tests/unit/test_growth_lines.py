@@ -1,9 +1,9 @@
-"""A line of the bench of growth says of blocks and of time whether the aim is held."""
+"""A line of the growth benchmark states for blocks and for time whether the target was met."""
 
 from bench.growth import Compared, Growth
 
 
-def test_a_line_says_whether_the_aim_is_held_by_blocks_and_by_time() -> None:
+def test_a_line_states_for_blocks_and_for_time_whether_the_target_was_met() -> None:
     look_up = Growth(
         name="look-up of 100",
         charges=(10_000, 1_000_000),

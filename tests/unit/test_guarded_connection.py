@@ -1,4 +1,4 @@
-"""A webhook never reaches an address that is not public, whatever its URL looks like."""
+"""A webhook never reaches an address that is not public, however its URL is written."""
 
 import asyncio
 import gc
@@ -26,7 +26,7 @@ REFUSED = [
     "2002:7f00:1::", "3fff::1", "5f00::1", "fc00::1", "fd00::1", "fe80::1", "fe80::1%lo", "fec0::1",
     "ff02::1", "::ffff:168.63.129.16", "::ffff:0:127.0.0.1", "4000::1", "", "localhost", "2130706433", "0x7f.1",
 ]  # fmt: skip
-"""The table of addresses, frozen: what Python calls global changed between its versions."""
+"""A fixed table, because Python's `is_global` changed between its versions."""
 
 
 @pytest.mark.parametrize("address", PUBLIC)
@@ -35,26 +35,26 @@ def test_public_addresses_are_let_through(address: str) -> None:
 
 
 @pytest.mark.parametrize("address", REFUSED)
-def test_other_addresses_are_refused(address: str) -> None:
+def test_addresses_that_are_not_public_are_refused(address: str) -> None:
     assert not is_public(address)
 
 
-def answer(address: str) -> ResolveResult:
+def resolved(address: str) -> ResolveResult:
     return ResolveResult(hostname="h", host=address, port=443, family=socket.AF_INET, proto=0, flags=0)
 
 
-def test_one_private_answer_among_public_ones_refuses_the_name() -> None:
+def test_a_name_that_resolves_to_one_private_address_among_public_ones_is_refused() -> None:
     with pytest.raises(BlockedAddress):
-        checked([answer("8.8.8.8"), answer("10.0.0.1")])
+        checked([resolved("8.8.8.8"), resolved("10.0.0.1")])
 
 
-def test_no_answer_is_no_address() -> None:
+def test_a_name_without_addresses_is_an_error() -> None:
     with pytest.raises(OSError, match="no address"):
         checked([])
 
 
 class Listener:
-    """Counts who connects to loopback, on IPv4 and IPv6."""
+    """Counts the connections to a port of loopback, on IPv4 and IPv6."""
 
     def __init__(self) -> None:
         self.connections = 0
@@ -68,15 +68,15 @@ class Listener:
 
 @pytest_asyncio.fixture
 async def listener() -> AsyncIterator[Listener]:
-    heard = Listener()
+    counting = Listener()
     async with AsyncExitStack() as open_servers:
-        four = await asyncio.start_server(heard.take, "127.0.0.1", 0)
+        four = await asyncio.start_server(counting.take, "127.0.0.1", 0)
         await open_servers.enter_async_context(four)
-        heard.port = four.sockets[0].getsockname()[1]
-        with suppress(OSError):  # a machine without IPv6
-            six = await asyncio.start_server(heard.take, "::1", heard.port)
+        counting.port = four.sockets[0].getsockname()[1]
+        with suppress(OSError):  # the machine has no IPv6
+            six = await asyncio.start_server(counting.take, "::1", counting.port)
             await open_servers.enter_async_context(six)
-        yield heard
+        yield counting
 
 
 @pytest.mark.parametrize(
@@ -87,7 +87,7 @@ async def listener() -> AsyncIterator[Listener]:
         "[64:ff9b::7f00:1]",
     ],
 )  # fmt: skip
-async def test_no_spelling_of_our_own_machine_gets_a_connection(listener: Listener, host: str) -> None:
+async def test_no_spelling_of_a_loopback_address_is_connected_to(listener: Listener, host: str) -> None:
     async with guarded_session(allow_private=False) as http:
         outcome = (await post(http, f"http://{host}:{listener.port}/", b"{}", {})).outcome
     assert outcome != "delivered"
@@ -95,13 +95,13 @@ async def test_no_spelling_of_our_own_machine_gets_a_connection(listener: Listen
 
 
 @pytest.mark.parametrize("host", ["127.0.0.1", "localhost"])
-async def test_a_refusal_says_so(listener: Listener, host: str) -> None:
+async def test_a_refused_address_is_the_outcome_of_the_attempt(listener: Listener, host: str) -> None:
     async with guarded_session(allow_private=False) as http:
         assert (await post(http, f"http://{host}:{listener.port}/", b"{}", {})).outcome == "blocked_address"
 
 
 @pytest.mark.parametrize("host", ["127.0.0.1", "localhost"])
-async def test_local_work_may_reach_its_own_machine(listener: Listener, host: str) -> None:
+async def test_loopback_is_reached_when_private_addresses_are_allowed(listener: Listener, host: str) -> None:
     async with guarded_session(allow_private=True) as http:
         assert (await post(http, f"http://{host}:{listener.port}/", b"{}", {})).outcome == "delivered"
     assert listener.connections == 1
@@ -117,7 +117,7 @@ async def test_proxies_of_the_environment_are_ignored(listener: Listener, monkey
 
 
 class KeepingReceiver:
-    """Answers 200 and keeps its connections open, up to `answers_max` of each; counts them."""
+    """Counts connections, answers 200 and keeps each connection open, until it has had `answers_max` answers."""
 
     def __init__(self) -> None:
         self.connections = 0
@@ -148,16 +148,16 @@ async def receiver() -> AsyncIterator[KeepingReceiver]:
         yield receiver
 
 
-async def test_a_receiver_is_spoken_to_over_the_connection_it_keeps_open(receiver: KeepingReceiver) -> None:
-    """Another handshake for each webhook would cost it, and us, several times what the webhook does."""
+async def test_a_connection_that_the_receiver_keeps_open_is_used_again(receiver: KeepingReceiver) -> None:
+    """A handshake for each webhook would cost the receiver, and us, several times as much as the webhook."""
     async with guarded_session(allow_private=True) as http:
         answers = [await post(http, receiver.url, b"{}", {}) for _ in range(5)]
     assert [(each.outcome, each.kept) for each in answers] == [("delivered", b"ok")] * 5
     assert receiver.connections == 1
 
 
-async def test_a_kept_connection_that_is_closed_is_no_failure_of_the_receiver(receiver: KeepingReceiver) -> None:
-    """It closed a connection that was idle for long while the request was under way: nothing was answered on it."""
+async def test_a_reused_connection_that_the_receiver_closes_is_not_a_failure(receiver: KeepingReceiver) -> None:
+    """The receiver closed an idle connection while the request was under way. It is sent again on a new connection."""
     receiver.answers_max = 1
     async with guarded_session(allow_private=True) as http:
         answers = [await post(http, receiver.url, b"{}", {}) for _ in range(3)]
@@ -165,7 +165,9 @@ async def test_a_kept_connection_that_is_closed_is_no_failure_of_the_receiver(re
     assert receiver.connections == 3
 
 
-async def test_a_new_connection_that_is_closed_is_a_failure_and_not_tried_again(receiver: KeepingReceiver) -> None:
+async def test_a_new_connection_that_the_receiver_closes_is_a_failure_without_another_try(
+    receiver: KeepingReceiver,
+) -> None:
     receiver.answers_max = 0
     async with guarded_session(allow_private=True) as http:
         assert (await post(http, receiver.url, b"{}", {})).outcome == "connection_reset"
@@ -173,7 +175,7 @@ async def test_a_new_connection_that_is_closed_is_a_failure_and_not_tried_again(
 
 
 async def test_requests_leave_no_reference_cycles(receiver: KeepingReceiver) -> None:
-    """So the worker looks for cycles once for twenty thousand new objects, and its memory does not grow meanwhile."""
+    """The worker's garbage collector runs once per 20,000 new objects; with cycles, memory would grow meanwhile."""
     async with guarded_session(allow_private=True) as http:
         await post(http, receiver.url, b"{}", {})
         gc.collect()
@@ -186,7 +188,7 @@ async def test_requests_leave_no_reference_cycles(receiver: KeepingReceiver) -> 
             gc.enable()
 
 
-async def test_what_a_connection_remembers_is_nothing_that_its_library_knows() -> None:
+async def test_our_attributes_of_a_connection_are_none_of_aiohttps() -> None:
     loop = asyncio.get_running_loop()
     theirs = set(dir(ResponseHandler(loop)))
     ours = {"began", "ended", "_end_part", "asked"}

@@ -1,4 +1,4 @@
-"""Passwords that are tried first are told from those that are not."""
+"""Passwords that an attacker tries first are recognized, and others are accepted."""
 
 import pytest
 
@@ -12,7 +12,7 @@ from domain.merchants.guessable import is_guessable
      "S3nh4F0rt3!", "jesuscristo1", "teste12345", "1111122222", "flamengo1981", "trustno1", "mariaeduarda2010",
      "1q2w3e4r5t6y", "drowssap321", "deusefiel777", "19101985aa"],
 )  # fmt: skip
-def test_what_is_tried_first_is_guessable(password: str) -> None:
+def test_passwords_that_attackers_try_first_are_guessable(password: str) -> None:
     assert is_guessable(password)
 
 
@@ -21,11 +21,11 @@ def test_what_is_tried_first_is_guessable(password: str) -> None:
     ["cavalo certo bateria grampo", "segredo de família", "xK9#mQ2$vL", "trem azul de domingo", "correct horse staple",
      "mqhgYbAbD2Xe", "padaria-aurora-cedo", "7Hx!pq0Zr", "ônibus verde 42 esquina"],
 )  # fmt: skip
-def test_what_is_not_is_let_through(password: str) -> None:
+def test_other_passwords_are_accepted(password: str) -> None:
     assert not is_guessable(password)
 
 
-def test_the_e_mail_is_no_password_of_its_owner() -> None:
+def test_a_password_derived_from_the_owners_email_is_guessable() -> None:
     assert is_guessable("joaninha2026", "joaninha@example.com")
     assert is_guessable("J0aninha!2026".replace("0", "o"), "joaninha@example.com")
     assert not is_guessable("joaninha2026", "pedro@example.com")

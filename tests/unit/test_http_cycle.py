@@ -1,4 +1,4 @@
-"""A request that is read, and answered, in one step (cli/run/http_cycle.py)."""
+"""A request whose body is read, and whose answer is written, in one step each (cli/run/http_cycle.py)."""
 
 import asyncio
 import logging
@@ -10,8 +10,8 @@ from uvicorn.protocols.http.flow_control import FlowControl
 from cli.run.http_cycle import HttpCycle
 
 
-class Written(asyncio.Transport):
-    """Where answers go: what was written, write by write."""
+class RecordingTransport(asyncio.Transport):
+    """Records each write of an answer."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -34,7 +34,9 @@ class Written(asyncio.Transport):
         self.paused = False
 
 
-def begun(transport: Written, *, keep_alive: bool = True, expect_100_continue: bool = False) -> HttpCycle:
+def new_cycle(
+    transport: RecordingTransport, *, keep_alive: bool = True, expect_100_continue: bool = False
+) -> HttpCycle:
     log = logging.getLogger("test")
     return HttpCycle(
         scope={"type": "http", "method": "POST"},  # type: ignore[typeddict-item]
@@ -52,8 +54,8 @@ def begun(transport: Written, *, keep_alive: bool = True, expect_100_continue: b
 
 
 async def test_an_answer_is_one_write() -> None:
-    transport = Written()
-    cycle = begun(transport)
+    transport = RecordingTransport()
+    cycle = new_cycle(transport)
     await cycle.send_answer(201, [(b"content-length", b"2"), (b"x-request-id", b"req_1")], b"{}")
     head = ["HTTP/1.1 201 Created", "date: Tue, 24 Nov 2026 07:00:00 GMT", "content-length: 2", "x-request-id: req_1"]
     assert transport.writes == ["\r\n".join([*head, "", "{}"]).encode()]
@@ -61,55 +63,55 @@ async def test_an_answer_is_one_write() -> None:
     assert not transport.closed
 
 
-async def test_the_last_answer_of_a_connection_says_so() -> None:
-    transport = Written()
-    await begun(transport, keep_alive=False).send_answer(200, [(b"content-length", b"0")], b"")
+async def test_the_last_answer_of_a_connection_has_connection_close() -> None:
+    transport = RecordingTransport()
+    await new_cycle(transport, keep_alive=False).send_answer(200, [(b"content-length", b"0")], b"")
     assert transport.writes[0].endswith(b"\r\nconnection: close\r\n\r\n")
     assert transport.closed
 
 
 @pytest.mark.parametrize("value", [b"a\r\nset-cookie: b", b"a\nb"])
-async def test_no_value_begins_another_header(value: bytes) -> None:
-    transport = Written()
+async def test_a_line_feed_in_a_header_value_is_refused(value: bytes) -> None:
+    transport = RecordingTransport()
     with pytest.raises(RuntimeError):
-        await begun(transport).send_answer(200, [(b"location", value)], b"")
+        await new_cycle(transport).send_answer(200, [(b"location", value)], b"")
     assert transport.writes == []
 
 
 async def test_a_request_is_answered_once() -> None:
-    transport = Written()
-    cycle = begun(transport)
+    transport = RecordingTransport()
+    cycle = new_cycle(transport)
     await cycle.send_answer(200, [], b"")
     with pytest.raises(RuntimeError):
         await cycle.send_answer(200, [], b"")
     assert len(transport.writes) == 1
 
 
-async def test_who_has_gone_is_answered_nothing() -> None:
-    transport = Written()
-    cycle = begun(transport)
+async def test_a_disconnected_client_is_sent_nothing() -> None:
+    transport = RecordingTransport()
+    cycle = new_cycle(transport)
     cycle.disconnected = True
     await cycle.send_answer(200, [], b"")
     assert transport.writes == []
 
 
-async def test_a_body_is_taken_once_it_is_whole() -> None:
-    cycle = begun(Written())
+async def test_a_body_is_received_only_when_it_is_complete() -> None:
+    cycle = new_cycle(RecordingTransport())
     cycle.body += b"{"
     assert cycle.received_body() is None
     cycle.body += b"}"
     cycle.more_body = False
     cycle.flow.pause_reading()
     assert cycle.received_body() == b"{}"
-    assert not cycle.flow.read_paused, "or the client would not be heard leaving"
+    assert not cycle.flow.read_paused, "otherwise a disconnect of the client would not be noticed"
     cycle.disconnected = True
     cycle.message_event.set()
     assert (await cycle.receive())["type"] == "http.disconnect"
 
 
-async def test_who_waits_to_be_told_to_go_on_is_told() -> None:
-    transport = Written()
-    cycle = begun(transport, expect_100_continue=True)
+async def test_a_client_that_expects_100_continue_gets_it() -> None:
+    transport = RecordingTransport()
+    cycle = new_cycle(transport, expect_100_continue=True)
     cycle.more_body = False
     assert cycle.received_body() is None
     cycle.message_event.set()

@@ -1,4 +1,4 @@
-"""Identifiers: never twice, whatever block of randomness they come from and whichever process asks."""
+"""Identifiers are unique, across blocks of randomness and across processes."""
 
 import re
 import subprocess
@@ -8,14 +8,14 @@ from pathlib import Path
 from runtime.ids import new_id, new_token, ordered_token, page_token
 
 ROOT = Path(__file__).resolve().parent.parent.parent
-MANY = 20_000  # dozens of blocks of randomness
+COUNT = 20_000  # takes dozens of blocks of randomness
 
 
 def test_no_id_and_no_token_comes_twice() -> None:
-    assert len({new_id() for _ in range(MANY)}) == MANY
-    assert len({new_token() for _ in range(MANY)}) == MANY
-    assert len({ordered_token() for _ in range(MANY)}) == MANY
-    assert len({page_token() for _ in range(MANY)}) == MANY
+    assert len({new_id() for _ in range(COUNT)}) == COUNT
+    assert len({new_token() for _ in range(COUNT)}) == COUNT
+    assert len({ordered_token() for _ in range(COUNT)}) == COUNT
+    assert len({page_token() for _ in range(COUNT)}) == COUNT
 
 
 def test_an_id_is_a_time_ordered_uuid_and_a_token_22_url_safe_characters() -> None:
@@ -27,34 +27,34 @@ def test_an_id_is_a_time_ordered_uuid_and_a_token_22_url_safe_characters() -> No
     assert re.fullmatch(r"[A-Za-z0-9_-]{22}", page_token())
 
 
-def test_ordered_tokens_of_one_moment_lie_together() -> None:
-    # 30 of the 48 bits of the time: the next begins every four minutes.
-    assert len({ordered_token()[:5] for _ in range(MANY)}) <= 2
+def test_ordered_tokens_of_the_same_time_have_the_same_beginning() -> None:
+    # Five characters are 30 of the 48 bits of the time: they change every four minutes.
+    assert len({ordered_token()[:5] for _ in range(COUNT)}) <= 2
 
 
-def test_tokens_of_pages_lie_together_by_a_thousand_and_share_nothing_else() -> None:
-    tokens = [page_token() for _ in range(MANY)]
-    assert len({token[:4] for token in tokens}) <= MANY // 1024 + 2
-    assert len({token[4:] for token in tokens}) == MANY
+def test_a_thousand_page_tokens_share_their_beginning_and_nothing_else() -> None:
+    tokens = [page_token() for _ in range(COUNT)]
+    assert len({token[:4] for token in tokens}) <= COUNT // 1024 + 2
+    assert len({token[4:] for token in tokens}) == COUNT
 
 
-# In a process of its own: forking this one, which has threads, is what Python warns of.
+# Runs in a process of its own: Python warns when a process with threads, like this one, forks.
 FORK = """
 import os
 from runtime.ids import new_token, page_token
-new_token(), page_token()  # there is a block to inherit, and a beginning of tokens
+new_token(), page_token()  # so that the child inherits a block of randomness and a beginning of tokens
 child = os.fork()
 tokens = [new_token() for _ in range(20)] + [page_token()[:4]]
-os.write(1, b"".join(token.encode() + b"\\n" for token in tokens))  # in one piece: print() may write in two
+os.write(1, b"".join(token.encode() + b"\\n" for token in tokens))  # one write: print() may write in two
 if child:
     os.waitpid(child, 0)
 """
 
 
 def test_a_forked_process_shares_no_randomness_with_its_parent() -> None:
-    said = subprocess.run(
+    result = subprocess.run(
         [sys.executable, "-c", FORK], cwd=ROOT, capture_output=True, text=True, check=True, timeout=30
     )
-    tokens = said.stdout.split()
+    tokens = result.stdout.split()
     assert len(tokens) == 42
     assert len(set(tokens)) == 42

@@ -1,4 +1,4 @@
-"""Whatever a bank's list does, a reconciler asks about every instant up to its goal."""
+"""Whatever a bank's list answers, a reconciler's intervals cover every instant up to its goal."""
 
 from datetime import UTC, datetime, timedelta
 
@@ -39,7 +39,7 @@ def test_the_intervals_of_a_pass_meet_from_its_beginning_to_its_goal(asked: Pass
     assert progress.until == progress.goal == asked.goal(NOW)
 
 
-def test_what_is_too_full_is_halved_down_to_a_second_and_grows_again() -> None:
+def test_an_interval_too_full_is_halved_down_to_a_second_and_later_ones_grow_again() -> None:
     (asked, *_) = PIX_PASSES
     progress = begin(None, asked, NOW)
     assert progress is not None
@@ -58,11 +58,11 @@ def test_what_is_too_full_is_halved_down_to_a_second_and_grows_again() -> None:
         progress = begin(progress, asked, NOW)
         assert progress is not None
         assert progress.window_until == progress.until + timedelta(seconds=width_s)
-    # One that is well filled is followed by one as wide.
+    # A well filled interval is followed by one of the same width.
     assert after_page(progress, None, 60, asked).width_s == 8
 
 
-def test_nightly_passes_begin_at_three_and_go_back_over_their_days() -> None:
+def test_nightly_passes_begin_at_three_and_cover_their_days_and_missed_nights() -> None:
     nightly = PASSES["pix nightly"]
     early = datetime(2026, 11, 22, 2, 59, tzinfo=SAO_PAULO)
     midnight = datetime(2026, 11, 22, tzinfo=SAO_PAULO)
@@ -71,14 +71,14 @@ def test_nightly_passes_begin_at_three_and_go_back_over_their_days() -> None:
     began = begin(done, nightly, early + timedelta(minutes=1))
     assert began is not None
     assert (began.until, began.goal) == (midnight - timedelta(days=7), midnight)
-    # Of nights that were missed nothing is left out.
+    # After missed nights, the pass begins where the last one ended.
     old = Progress(midnight - timedelta(days=30), midnight - timedelta(days=30), None, None, 60)
     began = begin(old, nightly, midnight + timedelta(hours=3))
     assert began is not None
     assert began.until == midnight - timedelta(days=30)
 
 
-def test_a_clock_that_stands_or_goes_back_asks_again_and_skips_nothing() -> None:
+def test_when_the_clock_stands_or_goes_back_the_pass_repeats_and_skips_nothing() -> None:
     (asked, *_) = PIX_PASSES
     goal = asked.goal(NOW)
     done = Progress(goal, goal, None, None, 60)
@@ -86,4 +86,4 @@ def test_a_clock_that_stands_or_goes_back_asks_again_and_skips_nothing() -> None
         began = begin(done, asked, now)
         assert began is not None
         assert (began.until, began.goal) == (asked.goal(now) - asked.again, asked.goal(now))
-    assert goal >= NOW  # the second under way is asked for as well
+    assert goal >= NOW  # the current second is included

@@ -1,4 +1,4 @@
-"""The payer's page says all it says in each of its languages."""
+"""Every sentence of the payer's page exists in each of its languages."""
 
 import re
 from datetime import UTC, date, datetime
@@ -11,14 +11,14 @@ from jinja2.ext import extract_from_ast
 
 import web
 from web.languages import LANGUAGES, PORTUGUESE, SENTENCES, language_of
-from web.payer import SENTENCES as OF_THE_MODULE
+from web.payer import SENTENCES as SENTENCES_OF_THE_MODULE
 
 TEMPLATES = Path(web.__file__).parent / "templates"
-_FILLED = re.compile(r"%\(\w+\)s|\{\w+\}|</?\w+[^>]*>")
+_PLACEHOLDER_OR_TAG = re.compile(r"%\(\w+\)s|\{\w+\}|</?\w+[^>]*>")
 
 
-def of_the_templates() -> set[str]:
-    """As Jinja's own extraction finds them."""
+def sentences_of_the_templates() -> set[str]:
+    """The sentences that Jinja's own extraction finds."""
     reader: Any = Environment(autoescape=True, trim_blocks=True, lstrip_blocks=True, extensions=["jinja2.ext.i18n"])
     reader.newstyle_gettext = True
     found = set()
@@ -29,11 +29,11 @@ def of_the_templates() -> set[str]:
     return found
 
 
-def test_every_sentence_is_translated_and_no_other() -> None:
-    assert set(SENTENCES) == of_the_templates() | set(OF_THE_MODULE)
+def test_the_translated_sentences_are_exactly_those_of_templates_and_module() -> None:
+    assert set(SENTENCES) == sentences_of_the_templates() | set(SENTENCES_OF_THE_MODULE)
 
 
-def test_a_template_says_nothing_that_is_not_translated() -> None:
+def test_a_template_has_no_text_outside_of_translations() -> None:
     for name in ("payer.html", "payer_state.html"):
         text = (TEMPLATES / name).read_text(encoding="utf-8")
         bare = re.sub(r"\{%-? trans.*?endtrans %\}|\{\{.*?\}\}|\{%.*?%\}|\{#.*?#\}", "", text, flags=re.DOTALL)
@@ -43,17 +43,17 @@ def test_a_template_says_nothing_that_is_not_translated() -> None:
 
 
 @pytest.mark.parametrize("code", ["en", "es"])
-def test_a_translation_is_filled_with_what_the_sentence_is(code: str) -> None:
+def test_a_translation_has_the_placeholders_and_tags_of_its_sentence(code: str) -> None:
     for text, said in SENTENCES.items():
-        assert sorted(_FILLED.findall(said[code])) == sorted(_FILLED.findall(text)), text
+        assert sorted(_PLACEHOLDER_OR_TAG.findall(said[code])) == sorted(_PLACEHOLDER_OR_TAG.findall(text)), text
 
 
-def test_an_unknown_language_is_portuguese() -> None:
+def test_an_unknown_language_falls_back_to_portuguese() -> None:
     assert {language_of(each).code for each in (None, "", "pt", "fr", "EN", "en-US", "<b>")} == {"pt"}
     assert PORTUGUESE.say("Vencimento") == "Vencimento"
 
 
-def test_a_day_and_a_moment_are_written_so_that_no_reader_takes_the_month_for_the_day() -> None:
+def test_dates_in_english_and_spanish_name_the_month_so_it_is_not_read_as_the_day() -> None:
     at, now = datetime(2026, 12, 3, 2, 5, tzinfo=UTC), datetime(2026, 12, 1, 12, tzinfo=UTC)
     english, spanish = LANGUAGES["en"], LANGUAGES["es"]
     assert (english.day(date(2026, 3, 4)), spanish.day(date(2026, 1, 4))) == ("4 Mar 2026", "4 ene 2026")

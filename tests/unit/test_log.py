@@ -1,4 +1,4 @@
-"""No line of the log carries what somebody sent, not even where an error quotes it."""
+"""No log line contains data that a client sent, not even quoted in an error; a blocked log delays nothing."""
 
 import json
 import os
@@ -15,13 +15,13 @@ from tests.support.webhooks import paths
 @pytest.mark.parametrize(
     "raised",
     [
-        # What asyncpg says of an argument that does not fit, and PostgreSQL of a text that does not.
+        # asyncpg's message about an argument of the wrong type, and PostgreSQL's about invalid text.
         "asyncpg.DataError(\"invalid input for query argument $3: '12345678909' (an integer is required)\")",
         "asyncpg.InvalidTextRepresentationError('invalid input syntax for type uuid: \"12345678909\"')",
         "asyncpg.NumericValueOutOfRangeError('value \"12345678909\" is out of range for type integer')",
     ],
 )
-def test_a_value_that_does_not_fit_is_not_quoted(raised: str) -> None:
+def test_the_log_does_not_quote_a_value_that_a_database_error_quotes(raised: str) -> None:
     written = logged(f"""
 try:
     raise {raised}
@@ -42,17 +42,17 @@ def test_a_field_never_replaces_the_level_or_the_process_of_its_line() -> None:
     assert isinstance(line["ts"], str)
 
 
-def test_a_descriptor_that_takes_nothing_costs_lines_and_no_exception() -> None:
+def test_writing_to_a_full_or_closed_descriptor_loses_lines_and_raises_nothing() -> None:
     with Path("/dev/full").open("wb", buffering=0) as full:
         lines = Lines(full.fileno())
         for _ in range(3):
             lines.msg(b"{}")
         assert lines.lost == 3
-    lines.msg(b"{}")  # it was closed
+    lines.msg(b"{}")  # the descriptor is closed by now
     assert lines.lost == 4
 
 
-def test_a_reader_that_stalls_holds_nobody_up_and_is_told_later_what_it_missed() -> None:
+def test_a_stalled_log_reader_blocks_nothing_and_later_gets_the_number_of_lost_lines() -> None:
     read_end, write_end = os.pipe()
     try:
         lines = Lines(write_end)
@@ -64,8 +64,8 @@ def test_a_reader_that_stalls_holds_nobody_up_and_is_told_later_what_it_missed()
         held = os.read(read_end, 1 << 20)
         lines.msg(line)
         assert lines.lost == 0
-        *_, told, last = os.read(read_end, 1 << 20).splitlines()
-        assert json.loads(told) == {"level": "error", "event": "log_lines_lost", "lines": lost}
+        *_, lost_notice, last = os.read(read_end, 1 << 20).splitlines()
+        assert json.loads(lost_notice) == {"level": "error", "event": "log_lines_lost", "lines": lost}
         assert last == line
         assert held.count(b"\n") + lost in (200, 201)
     finally:
@@ -73,18 +73,18 @@ def test_a_reader_that_stalls_holds_nobody_up_and_is_told_later_what_it_missed()
         os.close(write_end)
 
 
-def test_what_cannot_be_encoded_is_told_without_its_fields() -> None:
+def test_a_line_that_cannot_be_encoded_is_logged_without_its_fields() -> None:
     line = json.loads(logged('log.warning("odd_path", path="\\udcff")'))
     assert (line["event"], line["level"], line["process"]) == ("odd_path", "warning", "probe")
 
 
 def logged(program: str) -> bytes:
-    """What a process of this program writes to stderr."""
+    """The stderr of a process that runs this program."""
     head = "import asyncpg, structlog\nfrom runtime.log import setup\nsetup('probe')\nlog = structlog.get_logger()\n"
-    done = subprocess.run(
+    result = subprocess.run(
         [sys.executable, "-c", head + program],
         capture_output=True,
         check=True,
         env={**os.environ, "PYTHONPATH": paths()},
     )
-    return done.stderr
+    return result.stderr

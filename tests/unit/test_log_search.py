@@ -1,4 +1,4 @@
-"""The search of logs finds what must not be there, and nothing else."""
+"""The search of logs for personal data and secrets finds every kind of them, and nothing else."""
 
 import pytest
 
@@ -20,7 +20,7 @@ from tests.support.log_search import leaks_in, remember_secret
         ("client a-secret-of-the-run was here", "secret"),
     ],
 )
-def test_it_is_found(line: str, kind: str) -> None:
+def test_personal_data_and_secrets_are_found(line: str, kind: str) -> None:
     remember_secret("a-secret-of-the-run")
     assert [leak.partition(":")[0] for leak in leaks_in(f"good line\n{line}\n")] == [kind]
 
@@ -35,5 +35,5 @@ def test_it_is_found(line: str, kind: str) -> None:
         '{"number":"52998224724"}',
     ],
 )
-def test_what_may_stand_there_is_let_pass(line: str) -> None:
+def test_ids_and_numbers_that_may_be_logged_are_not_reported(line: str) -> None:
     assert leaks_in(line) == []

@@ -1,4 +1,4 @@
-"""What mails say of a charge as it is now, and of a webhook that fails: letters alone, without a mail server."""
+"""The text of mails about charges, webhooks and staff, without a mail server."""
 
 from datetime import UTC, date, datetime
 from typing import Any
@@ -26,7 +26,7 @@ def _boleto(**more: Any) -> ChargeDoc:
     )  # fmt: skip
 
 
-def _asked_for(doc: ChargeDoc, now: datetime, merchant: str = "Loja") -> Letter:
+def _letter_about(doc: ChargeDoc, now: datetime, merchant: str = "Loja") -> Letter:
     letter = charge_letter(
         doc, kind="asked", merchant=merchant, link="https://app.example.com/pagar/x", note=None,
         about_day=date(1970, 1, 1), now=now,
@@ -35,10 +35,10 @@ def _asked_for(doc: ChargeDoc, now: datetime, merchant: str = "Loja") -> Letter:
     return letter
 
 
-def test_a_mail_about_an_overdue_boleto_asks_for_what_it_costs_today() -> None:
+def test_a_mail_about_an_overdue_boleto_states_the_amount_due_today() -> None:
     terms = PaymentTerms(fine=Fine(percent_bps=200), interest=Interest(day_cents=10), payable_days=30)
     doc = _boleto(terms=terms)
-    before, after = (_asked_for(doc, datetime(2027, 3, day, 15, tzinfo=UTC)) for day in (10, 12))
+    before, after = (_letter_about(doc, datetime(2027, 3, day, 15, tzinfo=UTC)) for day in (10, 12))
     assert before.subject == "Cobrança de Loja: R$\u00a0150,00, vence em 10/03/2027"
     assert (before.amount, dict(before.facts).get("Multa")) == ("R$\u00a0150,00", None)
     assert after.subject == "Cobrança de Loja: R$\u00a0153,20, venceu em 10/03/2027"
@@ -50,14 +50,14 @@ def test_a_mail_about_an_overdue_boleto_asks_for_what_it_costs_today() -> None:
     assert (facts["Pagável até"], facts["Valor calculado para"]) == ("09/04/2027", "12/03/2027")
 
 
-def test_the_pix_code_of_a_dual_charge_is_mailed_until_its_own_end() -> None:
+def test_the_pix_code_of_a_dual_charge_is_mailed_until_it_expires() -> None:
     doc = _boleto(qr_code="0002...", pix_expires_at="2027-03-02T12:00:00.000Z")
     for day, labels in ((1, ["Pix copia e cola", "Linha digitável do boleto"]), (3, ["Linha digitável do boleto"])):
-        letter = _asked_for(doc, datetime(2027, 3, day, 15, tzinfo=UTC))
+        letter = _letter_about(doc, datetime(2027, 3, day, 15, tzinfo=UTC))
         assert [each.label for each in letter.codes] == labels
 
 
-def test_a_notice_of_a_webhook_says_in_portuguese_what_came_of_the_last_attempt() -> None:
+def test_a_webhook_notice_names_the_last_answer_in_portuguese() -> None:
     for facts, said in (
         (b'{"outcome": "connection_refused", "status": null, "failures": 5}', "Conexão recusada"),
         (b'{"outcome": "rejected", "status": 500, "failures": 5}', "HTTP 500"),
@@ -70,7 +70,7 @@ def test_a_notice_of_a_webhook_says_in_portuguese_what_came_of_the_last_attempt(
 
 
 @pytest.mark.parametrize(("held_s", "told"), [(1_209_600, "por 14 dias"), (36 * 3_600, "por 36 h")])
-def test_a_paused_webhook_is_told_for_how_long_its_deliveries_are_held(held_s: float, told: str) -> None:
+def test_the_notice_of_a_paused_webhook_says_how_long_deliveries_are_held(held_s: float, told: str) -> None:
     letter = notice_letter(
         kind="webhook_paused", event_type="payment.received", at=datetime(2027, 3, 1, 15, tzinfo=UTC), facts=b"{}",
         merchant="Loja", app_url="https://app.example.com", held_s=held_s,
@@ -78,20 +78,20 @@ def test_a_paused_webhook_is_told_for_how_long_its_deliveries_are_held(held_s: f
     assert told in letter.lead
 
 
-def test_a_mail_names_the_merchants_reference_unless_a_link_can_be_made_of_it() -> None:
+def test_a_mail_contains_the_merchants_reference_unless_it_looks_like_a_link() -> None:
     now = datetime(2027, 3, 1, 15, tzinfo=UTC)
     for reference, told in (("fatura-77", "fatura-77"), ("golpe.example/77", None), (None, None)):
-        assert dict(_asked_for(_boleto(external_id=reference), now).facts).get("Referência") == told
+        assert dict(_letter_about(_boleto(external_id=reference), now).facts).get("Referência") == told
 
 
-def test_a_payer_reads_the_whole_name_of_who_is_paid() -> None:
+def test_a_mail_contains_the_whole_name_of_the_merchant() -> None:
     longest = "Associação dos Moradores e Amigos do Conjunto Habitacional Presidente Juscelino Kubitschek de Olivei"
-    letter = _asked_for(_boleto(), datetime(2027, 3, 1, 15, tzinfo=UTC), merchant=longest)
+    letter = _letter_about(_boleto(), datetime(2027, 3, 1, 15, tzinfo=UTC), merchant=longest)
     assert f"Cobrança de {longest}: R$" in letter.subject
     assert dict(letter.facts)["Para"] == longest
 
 
-def test_staff_are_written_to_by_the_platform_alone() -> None:
+def test_mails_to_staff_name_the_platform_and_not_a_merchant_as_sender() -> None:
     at = datetime(2027, 3, 1, 15, tzinfo=UTC)
     for staff, sender, told in (
         (True, b"From: Quita <", "Enviado pela Quita à equipe da plataforma."),

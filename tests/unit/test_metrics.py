@@ -1,4 +1,4 @@
-"""What is counted often is counted here and handed on together (runtime/metrics.py)."""
+"""Frequent counts and observations are collected and passed to prometheus_client together (runtime/metrics.py)."""
 
 import pytest
 from prometheus_client import CollectorRegistry, Counter, Histogram, generate_latest
@@ -13,7 +13,7 @@ def exposed(registry: CollectorRegistry) -> list[bytes]:
     return [line for line in generate_latest(registry).splitlines() if b"_created" not in line]
 
 
-def test_values_that_are_observed_together_count_as_one_by_one() -> None:
+def test_values_observed_together_give_the_metrics_of_values_observed_one_by_one() -> None:
     together, alone = CollectorRegistry(), CollectorRegistry()
     BulkHistogram("took_s", "Time.", ["route"], buckets=BUCKETS, registry=together).labels("a").observe_all(TIMES)
     one_by_one = Histogram("took_s", "Time.", ["route"], buckets=BUCKETS, registry=alone).labels("a")
@@ -22,7 +22,7 @@ def test_values_that_are_observed_together_count_as_one_by_one() -> None:
     assert exposed(together) == exposed(alone)
 
 
-def test_a_count_is_handed_on_once(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_buffered_count_is_added_to_its_counter_once(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(BufferedCounter, "_all", [])
     registry = CollectorRegistry()
     often = BufferedCounter(Counter("made", "Made.", registry=registry))

@@ -1,4 +1,4 @@
-"""A new migration file that would stop requests, or break the code of the release before, is refused."""
+"""A new migration file that would block requests, or break the code of the previous release, is refused."""
 
 from pathlib import Path
 
@@ -58,45 +58,45 @@ HARMLESS = [
 ]
 
 
-def _found(text: str, *, outside: bool = False, needs: str | None = None) -> list[str]:
+def _faults_of(text: str, *, outside: bool = False, needs: str | None = None) -> list[str]:
     return faults([_BASE, MigrationFile("0016_new", text, baseline=False, outside=outside, needs=needs)])
 
 
 @pytest.mark.parametrize("statement", DANGEROUS)
-def test_what_stops_requests_or_breaks_the_release_before_is_refused_with_what_to_do(statement: str) -> None:
-    found = _found(f"-- expand\n{statement};\n")
+def test_a_statement_that_blocks_requests_or_breaks_the_previous_release_is_refused_with_advice(statement: str) -> None:
+    found = _faults_of(f"-- expand\n{statement};\n")
     assert any(DANGEROUS[statement] in each for each in found), found
 
 
 @pytest.mark.parametrize("text", HARMLESS)
-def test_what_only_adds_is_taken(text: str) -> None:
-    assert _found(f"-- expand\n{text};\n") == []
+def test_statements_that_only_add_are_accepted(text: str) -> None:
+    assert _faults_of(f"-- expand\n{text};\n") == []
 
 
-def test_something_is_taken_away_after_a_file_that_code_knows_by_then() -> None:
+def test_a_column_is_dropped_only_by_a_contract_file_that_names_an_earlier_file() -> None:
     text = "-- contract after 0001_base\nALTER TABLE charge DROP COLUMN note;\n"
-    assert _found(text, needs="0001_base") == []
-    assert "no earlier file" in _found(text, needs="0017_later")[0]
-    assert _found("ALTER TABLE charge ALTER COLUMN note SET NOT NULL", needs="0001_base") != []
+    assert _faults_of(text, needs="0001_base") == []
+    assert "no earlier file" in _faults_of(text, needs="0017_later")[0]
+    assert _faults_of("ALTER TABLE charge ALTER COLUMN note SET NOT NULL", needs="0001_base") != []
 
 
-def test_outside_a_transaction_stands_only_what_may_be_run_twice() -> None:
+def test_a_file_outside_a_transaction_contains_only_statements_that_may_run_twice() -> None:
     good = "CREATE INDEX CONCURRENTLY a ON charge (a);\nALTER TABLE charge VALIDATE CONSTRAINT c;\n"
-    assert _found(good, outside=True) == []
-    assert _found("CREATE INDEX a ON charge (a);", outside=True) != []
-    assert "contract" in _found("DROP INDEX CONCURRENTLY IF EXISTS a;", outside=True)[0]
-    assert _found("DROP INDEX CONCURRENTLY IF EXISTS a;", outside=True, needs="0001_base") == []
-    assert _found("ALTER TABLE charge ADD a int;", outside=True) != []
+    assert _faults_of(good, outside=True) == []
+    assert _faults_of("CREATE INDEX a ON charge (a);", outside=True) != []
+    assert "contract" in _faults_of("DROP INDEX CONCURRENTLY IF EXISTS a;", outside=True)[0]
+    assert _faults_of("DROP INDEX CONCURRENTLY IF EXISTS a;", outside=True, needs="0001_base") == []
+    assert _faults_of("ALTER TABLE charge ADD a int;", outside=True) != []
 
 
-def test_every_file_of_this_version_keeps_the_rules() -> None:
+def test_every_migration_file_of_this_version_keeps_the_rules() -> None:
     files = read_migrations()
     assert [each.name for each in files.values()] == sorted(files)
     assert faults(files.values()) == []
 
 
 @pytest.mark.parametrize("first", ["", "-- ", "-- , contract after 0001_base", "-- contract", "-- a comment"])
-def test_a_file_that_does_not_say_what_it_is_is_not_read(tmp_path: Path, first: str) -> None:
+def test_a_migration_file_without_a_valid_first_line_is_refused(tmp_path: Path, first: str) -> None:
     (tmp_path / "0016_new.sql").write_text(f"{first}\nALTER TABLE charge ADD a int;\n")
     with pytest.raises(ValueError, match="first line"):
         read_migrations(tmp_path)
@@ -111,7 +111,9 @@ def test_a_file_that_does_not_say_what_it_is_is_not_read(tmp_path: Path, first: 
         ("-- outside a transaction, contract after 0001_base", True, "0001_base"),
     ],
 )
-def test_the_first_line_says_what_a_file_is(tmp_path: Path, first: str, outside: bool, needs: str | None) -> None:
+def test_the_first_line_of_a_migration_file_states_its_kind(
+    tmp_path: Path, first: str, outside: bool, needs: str | None
+) -> None:
     (tmp_path / "0016_new.sql").write_text(f"{first}\nSELECT 1;\n")
     read = read_migrations(tmp_path)["0016_new"]
     assert (read.outside, read.needs) == (outside, needs)

@@ -9,7 +9,7 @@ def test_owners_sort_as_the_columns_account_and_test_do() -> None:
     assert sorted(Owner.of(*row) for row in rows) == [Owner.of(*row) for row in sorted(rows)]
 
 
-def test_a_mode_says_what_its_column_said() -> None:
+def test_a_mode_corresponds_to_its_column_test() -> None:
     assert [(mode, mode.test, Mode.of(mode.test)) for mode in Mode] == [
         ("production", False, Mode.PRODUCTION),
         ("sandbox", True, Mode.SANDBOX),

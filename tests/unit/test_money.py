@@ -1,4 +1,4 @@
-"""Amounts: what merchants may write, and how they read it back."""
+"""Amounts: the strings that the API accepts, and the strings it answers."""
 
 import pytest
 
@@ -66,7 +66,7 @@ def test_an_amount_is_read_to_the_cent(text: str, cents: int) -> None:
         *(None, True, 1, 1.0, b"1", ["1"], {}),
     ],
 )
-def test_what_is_no_amount_is_refused(text: object) -> None:
+def test_an_invalid_amount_is_refused(text: object) -> None:
     with pytest.raises(ValueError, match="amount"):
         parse_amount(text, cents_max=PIX_CENTS_MAX)
 
@@ -95,12 +95,12 @@ def test_reais_always_have_two_decimals(cents: int, text: str) -> None:
     assert reais(cents) == text
 
 
-def test_what_was_written_is_read_back_unchanged() -> None:
+def test_a_formatted_amount_is_parsed_back_unchanged() -> None:
     for cents in (*range(1, 12_000), *range(1, PIX_CENTS_MAX, 98_765_432_1)):
         assert parse_amount(reais(cents), cents_max=PIX_CENTS_MAX) == cents
 
 
 @pytest.mark.parametrize("cents", [0, 5, -5, 100, 10**12 - 1, 10**12, -(10**12), 2**63 - 1])
-def test_a_balance_of_any_size_is_read_back_by_the_dashboard(cents: int) -> None:
-    """A statement shows what ten payments of the largest amount come to."""
+def test_the_dashboard_parses_a_balance_of_any_size(cents: int) -> None:
+    """A balance may exceed the largest amount of a payment, for example after ten such payments."""
     assert rows.cents(reais(cents)) == cents

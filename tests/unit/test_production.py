@@ -1,4 +1,4 @@
-"""Where money is real nothing starts with anything of local work in it, and each such thing is named."""
+"""In production the service refuses to start with a setting of local work, and names each such setting."""
 
 import secrets
 from pathlib import Path
@@ -25,7 +25,7 @@ GOOD = {
 }
 
 
-def test_what_is_set_for_production_starts() -> None:
+def test_the_service_starts_with_valid_production_settings() -> None:
     assert production_faults(GOOD) == []
     assert read_settings(GOOD).environment == "production"
 
@@ -60,7 +60,7 @@ def test_what_is_set_for_production_starts() -> None:
         ("DATABASE_OWNER_URL", "postgresql://owner:password@127.0.0.1/quita"),
     ],
 )
-def test_what_is_of_local_work_is_named_and_not_quoted(name: str, given: str) -> None:
+def test_a_setting_of_local_work_is_refused_by_name_without_quoting_its_value(name: str, given: str) -> None:
     env = GOOD | {name: given}
     faults = production_faults(env)
     assert faults
@@ -71,7 +71,7 @@ def test_what_is_of_local_work_is_named_and_not_quoted(name: str, given: str) ->
         assert not env[secret] or f" {env[secret]}" not in str(refused.value)
 
 
-def test_all_faults_are_told_at_once() -> None:
+def test_all_faults_of_the_settings_are_reported_at_once() -> None:
     faults = production_faults({})
     for name in (
         "SECRET_KEY",
@@ -85,19 +85,19 @@ def test_all_faults_are_told_at_once() -> None:
         assert any(fault.startswith(name) for fault in faults), name
 
 
-def test_another_word_for_the_environment_is_refused() -> None:
+def test_an_unknown_name_of_the_environment_is_refused() -> None:
     with pytest.raises(ValueError, match="QUITA_ENV must be local or production"):
         read_settings(GOOD | {"QUITA_ENV": "prod"})
 
 
-def test_in_compose_the_owners_password_and_the_key_meet_in_no_container() -> None:
+def test_no_container_of_compose_has_both_the_owners_password_and_the_secret_key() -> None:
     services = yaml.safe_load((Path(__file__).parents[2] / "compose.yaml").read_text(encoding="utf-8"))["services"]
-    assert "env_file" not in services["migrate"], "what stands in .env is not the migration's to know"
+    assert "env_file" not in services["migrate"], "the migration must not get the settings in .env"
     assert "SECRET_KEY" not in services["migrate"]["environment"]
     for name in ("api", "worker", "bank"):
         given = services[name]["environment"]
         assert given["SECRET_KEY"]
-        # Empty: what is set here hides what .env has.
+        # Empty on purpose: a value here overrides that of .env.
         assert (given["DATABASE_OWNER_URL"], given["POSTGRES_PASSWORD"]) == ("", "")
         assert "${POSTGRES_PASSWORD" not in "".join(given.values())
         assert given["DATABASE_URL"].startswith("postgresql://quita_app:")

@@ -1,4 +1,4 @@
-"""QR symbols: the same modules as segno's own, and a PNG that every reader takes."""
+"""QR symbols: the same modules as segno's, in a valid PNG."""
 
 import base64
 import io
@@ -19,7 +19,7 @@ BR_CODE = (
 )
 
 
-def test_every_length_a_br_code_may_have_gives_segnos_symbol_module_by_module() -> None:
+def test_symbols_of_every_payload_length_equal_segnos_module_by_module() -> None:
     rnd = random.Random(18004)
     for length in range(1, BYTES_MAX + 1):
         payload = rnd.randbytes(length)
@@ -28,21 +28,21 @@ def test_every_length_a_br_code_may_have_gives_segnos_symbol_module_by_module() 
 
 
 @pytest.mark.parametrize("byte", [0x00, 0x20, 0x7E, 0x80, 0xFF])
-@pytest.mark.parametrize("length", [152, 153, 180, 181, 213, 214])  # last and first of versions 8 to 11
-def test_the_edges_of_a_version_are_segnos_too(length: int, byte: int) -> None:
+@pytest.mark.parametrize("length", [152, 153, 180, 181, 213, 214])  # the longest and shortest of versions 8 to 11
+def test_symbols_at_the_edges_of_a_version_equal_segnos(length: int, byte: int) -> None:
     payload = bytes([byte]) * length
     code = segno.make_qr(payload, error="m", boost_error=False, mode="byte", mask=MASK)
     assert symbol(payload).rows == tuple(bytes(row) for row in code.matrix)
 
 
-def test_every_length_is_read_back_by_another_decoder() -> None:
+def test_another_decoder_reads_payloads_of_every_length() -> None:
     rnd = random.Random(7)
     for length in range(1, BYTES_MAX + 1, 5):
         text = "".join(rnd.choices([chr(sign) for sign in range(0x20, 0x7F)], k=length))
         assert qr_text(png(text)) == text
 
 
-def test_the_image_shows_the_symbol_four_pixels_a_module_inside_a_quiet_zone() -> None:
+def test_the_image_shows_each_module_with_four_pixels_a_side_inside_a_quiet_zone() -> None:
     image = Image.open(io.BytesIO(png(BR_CODE)))
     image.load()
     assert (image.format, image.mode) == ("PNG", "1")
@@ -55,8 +55,8 @@ def test_the_image_shows_the_symbol_four_pixels_a_module_inside_a_quiet_zone() -
             assert (image.getpixel((x, y)) == 0) == (module in dark)
 
 
-def test_the_image_of_every_version_is_segnos_own_pixel_by_pixel() -> None:
-    # Scanlines of each width need other codes for "the same again": one wrong bit there shifts all that follows.
+def test_the_image_of_every_version_equals_segnos_pixel_by_pixel() -> None:
+    # Each width of scanline is compressed with other repeat codes; one wrong bit in them shifts everything after it.
     rnd = random.Random(1951)
     seen = set()
     for length in range(1, BYTES_MAX + 1, 7):
@@ -71,7 +71,7 @@ def test_the_image_of_every_version_is_segnos_own_pixel_by_pixel() -> None:
 
 
 def test_the_png_holds_every_scanline_and_its_checksums() -> None:
-    # Lenient readers forgive a file that ends early or sums up wrong; browsers and mail programs need not.
+    # Lenient readers accept a truncated file or a wrong checksum; browsers and mail programs may not.
     data = png(BR_CODE)
     chunks, at = {}, 8
     while at < len(data):
@@ -95,7 +95,7 @@ def test_the_same_payload_gives_the_same_bytes() -> None:
     assert png(BR_CODE) == png(BR_CODE)
 
 
-def test_a_text_that_is_no_br_code_is_no_symbol() -> None:
+def test_text_that_cannot_be_a_br_code_is_refused() -> None:
     with pytest.raises(ValueError, match="ascii"):
         png("Bras\u00edlia")
     for length in (0, BYTES_MAX + 1):

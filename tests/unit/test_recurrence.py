@@ -1,4 +1,4 @@
-"""Due dates of schedules: examples anybody can check with a calendar, and what must hold for all of them."""
+"""Due dates of schedules: examples to check with a calendar, and properties that hold for all of them."""
 
 from calendar import monthrange
 from datetime import UTC, date, datetime, timedelta
@@ -18,7 +18,7 @@ first_dates = st.dates(date(2020, 1, 1), date(2060, 12, 31))
 numbers = st.integers(1, CHARGES_MAX)
 
 
-def dates(frequency: Frequency, first: str, count: int) -> list[str]:
+def due_dates(frequency: Frequency, first: str, count: int) -> list[str]:
     recurrence = Recurrence(frequency=frequency, first_due_date=date.fromisoformat(first))
     return [str(recurrence.due_date(number)) for number in range(1, count + 1)]
 
@@ -34,12 +34,12 @@ def dates(frequency: Frequency, first: str, count: int) -> list[str]:
         (Frequency.YEARLY, ["2027-01-31", "2028-01-31"]),
     ],
 )
-def test_due_dates_are_those_of_the_calendar(frequency: Frequency, expected: list[str]) -> None:
-    assert dates(frequency, expected[0], len(expected)) == expected
+def test_due_dates_follow_the_calendar_from_the_first_one(frequency: Frequency, expected: list[str]) -> None:
+    assert due_dates(frequency, expected[0], len(expected)) == expected
 
 
-def test_a_leap_day_comes_back_in_leap_years() -> None:
-    assert dates(Frequency.YEARLY, "2024-02-29", 5) == [
+def test_a_yearly_schedule_due_on_29_february_keeps_it_in_leap_years() -> None:
+    assert due_dates(Frequency.YEARLY, "2024-02-29", 5) == [
         "2024-02-29", "2025-02-28", "2026-02-28", "2027-02-28", "2028-02-29",
     ]  # fmt: skip
 
@@ -51,7 +51,7 @@ def test_a_schedule_ends_at_its_last_day_or_number() -> None:
     count = Recurrence(frequency=Frequency.MONTHLY, first_due_date=first, max_charges=2)
     assert [count.due_date(number) for number in (2, 3)] == [date(2027, 2, 28), None]
     forever = Recurrence(frequency=Frequency.YEARLY, first_due_date=first)
-    assert forever.due_date(CHARGES_MAX) is None  # no barcode carries it
+    assert forever.due_date(CHARGES_MAX) is None  # no barcode can carry so late a due date
 
 
 @pytest.mark.parametrize("frequency", [Frequency.WEEKLY, Frequency.MONTHLY])
@@ -62,7 +62,7 @@ def test_the_last_day_a_barcode_carries_is_the_last_due_date(frequency: Frequenc
 
 
 @given(frequencies, first_dates, numbers)
-def test_each_charge_is_due_after_the_one_before_and_keeps_the_first_day(
+def test_each_due_date_is_later_than_the_previous_one_and_keeps_the_day_of_the_month(
     frequency: Frequency, first: date, number: int
 ) -> None:
     recurrence = Recurrence(frequency=frequency, first_due_date=first)
@@ -81,7 +81,7 @@ def test_each_charge_is_due_after_the_one_before_and_keeps_the_first_day(
 
 
 @given(frequencies, first_dates, numbers, st.integers(1, CHARGES_MAX))
-def test_there_are_as_many_charges_as_asked_for(
+def test_a_schedule_has_as_many_charges_as_max_charges(
     frequency: Frequency, first: date, number: int, charges_max: int
 ) -> None:
     endless = Recurrence(frequency=frequency, first_due_date=first)
@@ -90,7 +90,7 @@ def test_there_are_as_many_charges_as_asked_for(
 
 
 @given(first_dates, st.integers(0, 30))
-def test_a_charge_is_issued_at_six_in_the_morning_so_many_days_before(due: date, days_before: int) -> None:
+def test_a_charge_is_issued_at_06_00_the_agreed_days_before_its_due_date(due: date, days_before: int) -> None:
     local = issue_at(due, days_before=days_before).astimezone(SAO_PAULO)
     assert (due - local.date()).days == days_before
     assert (local.hour, local.minute) == (6, 0)
@@ -105,31 +105,31 @@ def at(day: int, hour: int) -> datetime:
 
 def test_payers_are_reminded_three_days_before_and_on_the_day_at_nine() -> None:
     begun_at = at(1, 10)
-    told = {
+    reminders = {
         (now.day, now.hour): reminder
         for now in (datetime(2026, 12, 1, tzinfo=SAO_PAULO) + timedelta(hours=n) for n in range(24 * 14))
         if (reminder := reminder_now(DUE, begun_at=begun_at, now=now.astimezone(UTC)))
     }
-    assert {key for key, value in told.items() if value is Reminder.BEFORE_DUE} == {(7, n) for n in range(9, 24)}
-    assert {key for key, value in told.items() if value is Reminder.DUE_DAY} == {(10, n) for n in range(9, 24)}
+    assert {key for key, value in reminders.items() if value is Reminder.BEFORE_DUE} == {(7, n) for n in range(9, 24)}
+    assert {key for key, value in reminders.items() if value is Reminder.DUE_DAY} == {(10, n) for n in range(9, 24)}
     assert next_reminder_at(DUE, after=begun_at) == at(7, 9)
     assert next_reminder_at(DUE, after=at(7, 9)) == at(10, 9)
     assert next_reminder_at(DUE, after=at(10, 9)) is None
 
 
-def test_a_charge_mailed_just_now_is_not_reminded_of_at_once() -> None:
+def test_no_reminder_follows_shortly_after_the_charges_own_mail() -> None:
     assert reminder_now(DUE, begun_at=at(7, 6), now=at(7, 9)) is None
     assert reminder_now(DUE, begun_at=at(7, 9) - APART, now=at(7, 9)) is Reminder.BEFORE_DUE
 
 
-def test_a_pix_charge_is_due_on_the_day_of_its_last_moment() -> None:
+def test_the_due_day_of_a_pix_charge_is_the_day_of_its_last_moment() -> None:
     midnight = datetime(2026, 12, 11, tzinfo=SAO_PAULO).astimezone(UTC)
     assert due_day(None, midnight) == DUE
     assert due_day(date(2026, 12, 9), midnight) == date(2026, 12, 9)
     assert reminder_at(Reminder.DUE_DAY, DUE) == at(10, 9)
 
 
-def test_a_discount_is_given_to_its_last_day_which_may_be_that_of_the_issue() -> None:
+def test_a_schedules_discount_lasts_through_its_last_day_even_if_issued_on_it() -> None:
     due, before = date(2027, 3, 10), RelativeDiscount(days_before=5, percent_bps=100)
     terms = ScheduleTerms(discounts=(before,))
     agreed = terms_of_charge(terms, due, issued_on=date(2027, 3, 5))

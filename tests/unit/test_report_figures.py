@@ -1,4 +1,4 @@
-"""How a report's numbers read on a page: durations in a unit that tells them, and growth from nothing in words."""
+"""How a page shows the numbers of a report: durations with a fitting unit, and growth from zero in words."""
 
 import pytest
 
@@ -27,8 +27,8 @@ def test_a_number_is_compared_with_that_of_the_period_before(now: int, was: int,
 
 
 @pytest.mark.parametrize(("rate", "shown"), [(9_750, "97,50"), (5, "0,05"), (-5, "−0,05"), (-110, "−1,10")])
-def test_a_share_below_zero_is_shown_as_it_is(rate: int, shown: str) -> None:
-    """What was given back of fees in a month may be more than what was charged in it."""
+def test_a_negative_share_is_shown_with_its_sign(rate: int, shown: str) -> None:
+    """In a month, more fees may be returned than charged."""
     fees = REPORTS["fees"]
     at = [each.name for each in fees.columns].index("rate")
     row = tuple(rate if each.name == "rate" else None for each in fees.columns)
@@ -36,5 +36,5 @@ def test_a_share_below_zero_is_shown_as_it_is(rate: int, shown: str) -> None:
 
 
 @pytest.mark.parametrize(("part", "rounded"), [(1, 1), (-1, -1), (3, 2), (-3, -2), (0, 0)])
-def test_a_half_is_rounded_away_from_nothing_as_one_database_rounds_it(part: int, rounded: int) -> None:
+def test_a_half_is_rounded_away_from_zero_as_postgresql_does(part: int, rounded: int) -> None:
     assert half_up(part, 2) == rounded

@@ -1,4 +1,4 @@
-"""X-Sandbox-Bank reaches each call that changes something at a bank, and no other."""
+"""X-Sandbox-Bank affects each call that changes something at a bank, and no other call."""
 
 import inspect
 from types import SimpleNamespace
@@ -23,8 +23,8 @@ METHODS = [
 ]
 
 
-class Part:
-    """Answers every call with its name."""
+class RecordingPart:
+    """A part of a bank: records every call and answers it with its name."""
 
     def __init__(self) -> None:
         self.calls: list[str] = []
@@ -39,8 +39,8 @@ class Part:
 
 @pytest.mark.parametrize(("part", "name"), METHODS)
 @pytest.mark.parametrize("scenario", ["unavailable", "refuse", "lost_reply"])
-async def test_a_scenario_acts_on_what_changes_something(part: str, name: str, scenario: str) -> None:
-    bank = SimpleNamespace(**{each: Part() for each in PORT})
+async def test_a_scenario_affects_exactly_the_calls_that_change_something(part: str, name: str, scenario: str) -> None:
+    bank = SimpleNamespace(**{each: RecordingPart() for each in PORT})
     answer = await getattr(getattr(acting(cast("Bank", bank), scenario, attempt=1), part), name)()
     calls = getattr(bank, part).calls
     if name not in CHANGES or (scenario == "refuse" and name not in REFUSED):
@@ -53,5 +53,5 @@ async def test_a_scenario_acts_on_what_changes_something(part: str, name: str, s
         assert calls == ([name] if scenario == "lost_reply" else [])
 
 
-def test_the_port_has_every_call_that_changes_something() -> None:
+def test_every_call_listed_as_a_change_is_a_method_of_the_bank_interface() -> None:
     assert {name for _, name in METHODS} >= CHANGES

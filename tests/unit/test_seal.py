@@ -1,4 +1,4 @@
-"""What is sealed opens as what it is, where it belongs, and with the key it names; and in no other way."""
+"""Sealed bytes open only for their purpose, in their own row, and with the key that they name."""
 
 import pytest
 from cryptography.exceptions import InvalidTag
@@ -8,7 +8,7 @@ from runtime.seal import CHARGE_PAYER, DESTINATION, MAIL_TO, Seal, SecretKeys, r
 OLD, NEW = "11" * 32, "22" * 32
 
 
-def test_what_is_sealed_is_opened_as_what_it_is_and_in_its_own_row_alone() -> None:
+def test_sealed_bytes_open_only_for_their_purpose_and_in_their_own_row() -> None:
     seal = Seal(bytes.fromhex(OLD))
     sealed = seal.seal(b"ana@example.com", MAIL_TO, 7)
     assert seal.open(sealed, MAIL_TO, 7) == b"ana@example.com"
@@ -19,7 +19,7 @@ def test_what_is_sealed_is_opened_as_what_it_is_and_in_its_own_row_alone() -> No
 
 
 @pytest.mark.parametrize("at", [0, 1, 2, 3, 14, 15, -1])
-def test_what_was_altered_anywhere_is_not_opened(at: int) -> None:
+def test_sealed_bytes_with_any_byte_altered_do_not_open(at: int) -> None:
     seal = Seal(read_keys(f"2:{NEW},1:{OLD}"))
     sealed = bytearray(seal.seal(b"secret", MAIL_TO, 1))
     sealed[at] ^= 1
@@ -28,22 +28,22 @@ def test_what_was_altered_anywhere_is_not_opened(at: int) -> None:
 
 
 @pytest.mark.parametrize("sealed", [b"", b"\x01", b"\x01" * 14, b"\x00" * 40, b"\x03" * 40])
-def test_what_was_never_sealed_is_not_opened(sealed: bytes) -> None:
+def test_bytes_that_were_never_sealed_do_not_open(sealed: bytes) -> None:
     with pytest.raises(InvalidTag):
         Seal(bytes.fromhex(OLD)).open(sealed, MAIL_TO, 1)
 
 
-def test_a_new_key_in_front_seals_and_the_old_one_still_opens() -> None:
+def test_after_a_rotation_the_new_key_seals_and_the_old_key_still_opens() -> None:
     before = Seal(read_keys(OLD))
     after = Seal(read_keys(f"2:{NEW},1:{OLD}"))
     sealed = before.seal(b"secret", MAIL_TO, 1)
     assert after.open(sealed, MAIL_TO, 1) == b"secret"
-    anew = after.seal(b"secret", MAIL_TO, 1)
-    assert (sealed[0], anew[0], after.current) == (1, 2, 2)
-    assert Seal(read_keys(f"2:{NEW}")).open(anew, MAIL_TO, 1) == b"secret"
-    for alone, other in ((read_keys(f"2:{NEW}"), sealed), (read_keys(OLD), anew)):
+    resealed = after.seal(b"secret", MAIL_TO, 1)
+    assert (sealed[0], resealed[0], after.current) == (1, 2, 2)
+    assert Seal(read_keys(f"2:{NEW}")).open(resealed, MAIL_TO, 1) == b"secret"
+    for single_key, other in ((read_keys(f"2:{NEW}"), sealed), (read_keys(OLD), resealed)):
         with pytest.raises(InvalidTag):
-            Seal(alone).open(other, MAIL_TO, 1)
+            Seal(single_key).open(other, MAIL_TO, 1)
 
 
 def test_the_same_secret_is_never_sealed_to_the_same_bytes() -> None:
@@ -51,8 +51,8 @@ def test_the_same_secret_is_never_sealed_to_the_same_bytes() -> None:
     assert len({seal.seal(b"secret", MAIL_TO, 1) for _ in range(1_000)}) == 1_000
 
 
-def test_a_key_derived_by_a_salt_is_left_after_a_thousand_messages() -> None:
-    """Two of five salts may be the same by chance, no two nonces may."""
+def test_a_key_derived_from_a_salt_is_replaced_after_a_thousand_messages() -> None:
+    """Two of the five salts may be equal by chance; no two nonces may."""
     seal = Seal(bytes(32))
     sealed = [seal.seal(b"x", CHARGE_PAYER, at) for at in range(5_000)]
     assert len({each[1:3] for each in sealed}) in (4, 5)
@@ -64,17 +64,19 @@ def test_fingerprints_stay_those_of_the_oldest_key() -> None:
     assert Seal(read_keys(f"2:{NEW},1:{OLD}")).blind("12345678909") == Seal(read_keys(OLD)).blind("12345678909")
 
 
-def test_what_an_earlier_version_kept_is_opened_and_found_by_this_one() -> None:
-    """Sealed bytes, fingerprints and what is signed outlive every version of the code."""
+def test_sealed_bytes_and_fingerprints_of_earlier_versions_stay_valid() -> None:
+    """Sealed bytes, fingerprints and signed texts are stored longer than any version of the code is in use."""
     seal = Seal(read_keys(f"2:{NEW},1:{OLD}"))
-    kept = bytes.fromhex("02298c062a20ae0a6192efd23c92c08eea6c68f8e92c30e9dba1ad2395b964f40e0c65ec9c217a94cdeab5d48ffe")
-    assert seal.open(kept, MAIL_TO, 7) == b"ana@example.com"
+    stored = bytes.fromhex(
+        "02298c062a20ae0a6192efd23c92c08eea6c68f8e92c30e9dba1ad2395b964f40e0c65ec9c217a94cdeab5d48ffe"
+    )
+    assert seal.open(stored, MAIL_TO, 7) == b"ana@example.com"
     assert seal.blind("12345678909") == "3309507cfb31382e454dae660ed1c338"
     assert seal.key("cursor").hex() == "c7ea7ef89a6ff9b064642035e286fe03e8826b0a176c5664cd444fb85295cd28"
     assert seal.fingerprints() == {2: "cc934ebe72346569ac5300fd8964cdbf", 1: "b87b1fda3b69d86d53656cef97b0628e"}
 
 
-def test_what_was_signed_before_a_rotation_is_taken_after_it() -> None:
+def test_text_signed_before_a_key_rotation_is_accepted_after_it() -> None:
     before, after = Seal(read_keys(OLD)), Seal(read_keys(f"2:{NEW},1:{OLD}"))
     assert before.key("cursor") in after.keys("cursor")
     assert after.keys("cursor")[0] == after.key("cursor") != before.key("cursor")
@@ -96,7 +98,7 @@ def test_what_was_signed_before_a_rotation_is_taken_after_it() -> None:
         (",".join(f"{id}:{OLD}" for id in range(1, 18)), "at most 16"),
     ],
 )
-def test_a_secret_key_that_is_none_is_refused(text: str, says: str) -> None:
+def test_an_invalid_secret_key_is_refused(text: str, says: str) -> None:
     with pytest.raises(ValueError, match=says):
         read_keys(text)
 
@@ -105,6 +107,6 @@ def test_one_key_needs_no_id() -> None:
     assert read_keys(OLD) == read_keys(f"1:{OLD}") == SecretKeys(((1, bytes.fromhex(OLD)),))
 
 
-def test_sixteen_keys_have_ids_up_to_255() -> None:
+def test_sixteen_keys_with_ids_up_to_255_are_accepted() -> None:
     keys = read_keys(",".join(f"{id}:{OLD}" for id in range(255, 239, -1)))
     assert [id for id, _ in keys.keys] == list(range(255, 239, -1))

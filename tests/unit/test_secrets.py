@@ -1,4 +1,4 @@
-"""Secrets of credentials are what every tool they are given to takes as they are."""
+"""Secrets of credentials can be passed unquoted to command-line tools, and are unique."""
 
 import argparse
 import os
@@ -8,7 +8,7 @@ from cli import listen
 from commands.merchants.merchants import secret_of
 
 
-def test_no_secret_is_taken_for_an_option_on_the_command_line() -> None:
+def test_no_secret_is_parsed_as_an_option_on_the_command_line() -> None:
     parser = argparse.ArgumentParser()
     listen.add_commands(parser.add_subparsers())
     for first in range(256):
@@ -18,5 +18,5 @@ def test_no_secret_is_taken_for_an_option_on_the_command_line() -> None:
         assert parser.parse_args(words).client_secret == secret
 
 
-def test_secrets_of_other_random_bytes_are_other_secrets() -> None:
+def test_different_random_bytes_give_different_secrets() -> None:
     assert len({secret_of(os.urandom(32)) for _ in range(1_000)}) == 1_000

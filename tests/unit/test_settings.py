@@ -1,4 +1,4 @@
-"""A setting that cannot work is refused at the start, by name; each one is documented."""
+"""An invalid setting is refused by name when the service starts; every setting is documented."""
 
 import re
 from pathlib import Path
@@ -21,7 +21,7 @@ GOOD = {
 
 @pytest.mark.parametrize("name", ["API_PROCESSES", "RATE_PER_S", "RATE_BURST"])
 @pytest.mark.parametrize("given", ["0", "-1", "1.5", "many"])
-def test_a_number_that_leaves_nothing_is_refused(name: str, given: str) -> None:
+def test_a_count_or_rate_that_is_not_a_positive_integer_is_refused(name: str, given: str) -> None:
     with pytest.raises(ValueError, match=name):
         read_settings(GOOD | {name: given})
 
@@ -34,9 +34,8 @@ def test_a_number_that_leaves_nothing_is_refused(name: str, given: str) -> None:
         ("WEBHOOK_DELAYS_S", "5,1e12"), ("WEBHOOK_JITTER", "2"),
     ],
 )  # fmt: skip
-def test_a_number_beyond_what_can_be_counted_with_is_refused(name: str, given: str) -> None:
-    """It would be found out by the first refund, share or webhook: no instant lies so far away, and no amount is kept
-    that is so large."""
+def test_a_number_too_large_for_an_instant_or_an_amount_is_refused(name: str, given: str) -> None:
+    """Otherwise the first refund, share or webhook would fail: such instants and amounts cannot be represented."""
     with pytest.raises(ValueError, match=f"{name} must"):
         read_settings(GOOD | {name: given})
 
@@ -48,8 +47,8 @@ def test_a_number_beyond_what_can_be_counted_with_is_refused(name: str, given: s
         ("WITHDRAWAL_GRACE_S", "5,10"), ("API_PROCESSES", "99999999999"),
     ],
 )  # fmt: skip
-def test_a_number_with_which_nothing_goes_right_is_refused(name: str, given: str) -> None:
-    """Of port 0 each process would have another; without a lease each worker sends what another is sending."""
+def test_a_number_with_which_the_service_cannot_work_is_refused(name: str, given: str) -> None:
+    """With port 0 each process would listen on another port; without a lease, workers would send the same delivery."""
     with pytest.raises(ValueError, match=f"{name} must"):
         read_settings(GOOD | {name: given})
 
@@ -60,7 +59,7 @@ def test_a_number_with_which_nothing_goes_right_is_refused(name: str, given: str
 )
 @pytest.mark.parametrize("given", ["true", "yes", "off", "2"])
 def test_a_switch_is_0_or_1(name: str, given: str) -> None:
-    """It would silently be the other one."""
+    """Otherwise the switch could silently have the opposite value."""
     with pytest.raises(ValueError, match=f"{name} must be 0 or 1"):
         read_settings(GOOD | {name: given})
 
@@ -70,7 +69,7 @@ def test_a_switch_is_0_or_1(name: str, given: str) -> None:
     "given",
     ["api.example.com", "https://", "ftp://api.example.com", "https://api.example.com ", "https://a:99999", "1"],
 )
-def test_what_is_no_web_address_is_refused(name: str, given: str) -> None:
+def test_an_invalid_web_address_is_refused(name: str, given: str) -> None:
     with pytest.raises(ValueError, match=f"{name} must be such as https://"):
         read_settings(GOOD | {name: given})
 
@@ -78,8 +77,8 @@ def test_what_is_no_web_address_is_refused(name: str, given: str) -> None:
 @pytest.mark.parametrize(
     "name", ["HOST", "BASE_URL", "APP_URL", "DOCS_URL", "BANK_URL", "BANK_CALLBACK_TOKEN", "MAIL_CATCHER"]
 )
-def test_a_variable_that_is_empty_is_as_one_that_is_not_set(name: str) -> None:
-    """Files of variables name what they leave open: payers' links would have no host."""
+def test_an_empty_variable_is_treated_as_absent(name: str) -> None:
+    """An .env file may name variables without a value: with an empty host, the links for payers would not work."""
     given, without = read_settings(GOOD | {name: ""}), read_settings(GOOD)
     assert [getattr(given, each) for each in given.__struct_fields__] == [
         getattr(without, each) for each in without.__struct_fields__
@@ -89,8 +88,8 @@ def test_a_variable_that_is_empty_is_as_one_that_is_not_set(name: str) -> None:
 @pytest.mark.parametrize(
     "given", ["resolver.example.com", "abc", "10.0.0.2:", "10.0.0.2:0", "10.0.0.2/x", "10.0.0.2;10.0.0.3"]
 )
-def test_what_is_no_nameserver_is_refused(given: str) -> None:
-    """Workers would end at their start without naming it, and the API answer 500 to whoever sets a webhook."""
+def test_an_invalid_nameserver_is_refused(given: str) -> None:
+    """Otherwise workers would fail at their start without naming it, and registering a webhook would answer 500."""
     with pytest.raises(ValueError, match="WEBHOOK_NAMESERVERS must be such as"):
         read_settings(GOOD | {"WEBHOOK_NAMESERVERS": given})
 
@@ -101,13 +100,13 @@ def test_nameservers_are_addresses_with_or_without_a_port() -> None:
     assert found == ("10.0.0.2", "10.0.0.3:5353", "::1", "[::1]:5353")
 
 
-def test_metrics_do_not_take_the_port_of_the_api() -> None:
+def test_the_port_of_metrics_must_not_be_that_of_the_api() -> None:
     assert read_settings(GOOD | {"METRICS_PORT": "8001"}).watching.metrics_port == 8001
     with pytest.raises(ValueError, match="METRICS_PORT must not be PORT"):
         read_settings(GOOD | {"METRICS_PORT": "8000"})
 
 
-def test_an_address_too_long_for_a_pix_location_is_refused() -> None:
+def test_a_base_url_too_long_for_a_pix_location_is_refused() -> None:
     longest = "https://" + "a" * BASE_URL_HOST_MAX
     assert read_settings(GOOD | {"BASE_URL": longest}).base_url == longest
     with pytest.raises(ValueError, match=r"BASE_URL .* 42 characters"):
@@ -115,7 +114,7 @@ def test_an_address_too_long_for_a_pix_location_is_refused() -> None:
     assert len(f"{'a' * BASE_URL_HOST_MAX}/pix/v2/cobv/{'t' * 22}") == LOCATION_CHARACTERS_MAX
 
 
-def test_what_accounts_are_charged_is_nothing_unless_given() -> None:
+def test_fees_are_zero_unless_set() -> None:
     assert read_settings(GOOD).fees == NO_FEES
     given = {"PIX_FEE_BPS": "99", "PIX_FEE_CENTS": "10", "PIX_FEE_CENTS_MIN": "25", "PIX_FEE_CENTS_MAX": "500"}
     more = {"BOLETO_FEE_CENTS": "199", "WITHDRAWAL_FEE_CENTS": "350"}
@@ -136,13 +135,13 @@ def test_what_accounts_are_charged_is_nothing_unless_given() -> None:
         ("WITHDRAWAL_FEE_CENTS", "x"),
     ],
 )
-def test_a_fee_that_cannot_be_is_refused_by_name(name: str, given: str) -> None:
+def test_an_invalid_fee_is_refused_by_name(name: str, given: str) -> None:
     with pytest.raises(ValueError, match=name):
         read_settings(GOOD | {"PIX_FEE_CENTS_MIN": "25"} | {name: given})
 
 
-class Asked(dict[str, str]):
-    """An environment that keeps the names it was asked for."""
+class RecordingEnvironment(dict[str, str]):
+    """An environment that records the names that are read from it."""
 
     def __init__(self, given: dict[str, str]) -> None:
         super().__init__(given)
@@ -154,7 +153,9 @@ class Asked(dict[str, str]):
 
 
 def test_every_setting_is_documented() -> None:
-    env = Asked(GOOD | {"BACKUP_DIR": "/backups", "OTEL_EXPORTER_OTLP_ENDPOINT": "http://collector:4318"})
+    env = RecordingEnvironment(
+        GOOD | {"BACKUP_DIR": "/backups", "OTEL_EXPORTER_OTLP_ENDPOINT": "http://collector:4318"}
+    )
     read_settings(env)
     read_backups(env)
     assert len(env.names) > 100

@@ -1,4 +1,4 @@
-"""The turns of one owner are few, and nobody else waits for them."""
+"""The concurrent turns of an owner are limited, and other owners do not wait for them."""
 
 import asyncio
 
@@ -8,8 +8,8 @@ from domain.errors import Code, Refused
 from runtime.limits.shares import Shares
 
 
-class Held:
-    """Who holds turns until told to let go."""
+class TurnHolder:
+    """Takes turns and holds them until `let_go` is set."""
 
     def __init__(self, shares: Shares) -> None:
         self.inside = 0
@@ -22,55 +22,55 @@ class Held:
             await self.let_go.wait()
 
 
-async def settled() -> None:
+async def let_tasks_run() -> None:
     for _ in range(5):
         await asyncio.sleep(0)
 
 
-async def test_so_many_at_once_and_the_rest_in_turn() -> None:
+async def test_an_owner_has_at_most_two_turns_at_once_and_the_rest_wait() -> None:
     shares = Shares(2)
-    held = Held(shares)
-    tasks = [asyncio.create_task(held.take("a")) for _ in range(5)]
-    await settled()
-    assert held.inside == 2
+    holder = TurnHolder(shares)
+    tasks = [asyncio.create_task(holder.take("a")) for _ in range(5)]
+    await let_tasks_run()
+    assert holder.inside == 2
     async with shares.of("b"):
         pass
-    held.let_go.set()
+    holder.let_go.set()
     await asyncio.gather(*tasks)
-    assert (held.inside, len(shares)) == (5, 0)
+    assert (holder.inside, len(shares)) == (5, 0)
 
 
-async def test_who_would_wait_too_long_or_behind_too_many_is_refused() -> None:
+async def test_a_turn_that_waits_too_long_or_behind_too_many_others_is_refused() -> None:
     shares = Shares(1, waiting_max=1, wait_s_max=0.01)
-    held = Held(shares)
-    first = asyncio.create_task(held.take("a"))
-    await settled()
-    late = asyncio.create_task(held.take("a"))
-    await settled()
-    one_more = asyncio.create_task(held.take("a"))
-    await settled()
-    assert one_more.done(), "behind too many nobody begins to wait"
+    holder = TurnHolder(shares)
+    first = asyncio.create_task(holder.take("a"))
+    await let_tasks_run()
+    late = asyncio.create_task(holder.take("a"))
+    await let_tasks_run()
+    one_more = asyncio.create_task(holder.take("a"))
+    await let_tasks_run()
+    assert one_more.done(), "refused at once, because too many wait already"
     for refused in (one_more, late):
-        with pytest.raises(Refused) as told:
+        with pytest.raises(Refused) as refusal:
             await refused
-        assert (told.value.code, told.value.retry_after_s) == (Code.RATE_LIMITED, 1)
-    held.let_go.set()
+        assert (refusal.value.code, refusal.value.retry_after_s) == (Code.RATE_LIMITED, 1)
+    holder.let_go.set()
     await first
     assert len(shares) == 0
 
 
-async def test_who_leaves_the_queue_takes_no_turn_with_him() -> None:
+async def test_a_cancelled_waiter_does_not_use_up_a_turn() -> None:
     shares = Shares(1)
-    held = Held(shares)
-    tasks = [asyncio.create_task(held.take("a")) for _ in range(3)]
-    await settled()
+    holder = TurnHolder(shares)
+    tasks = [asyncio.create_task(holder.take("a")) for _ in range(3)]
+    await let_tasks_run()
     tasks[1].cancel()
-    held.let_go.set()
+    holder.let_go.set()
     await asyncio.gather(*tasks, return_exceptions=True)
-    assert (held.inside, len(shares)) == (2, 0)
+    assert (holder.inside, len(shares)) == (2, 0)
 
 
-async def test_what_fails_in_a_turn_gives_it_back() -> None:
+async def test_an_error_in_a_turn_gives_the_turn_back() -> None:
     shares = Shares(1)
     for _ in range(3):
         with pytest.raises(TimeoutError):

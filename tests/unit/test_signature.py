@@ -1,4 +1,4 @@
-"""A receiver can tell that a webhook is ours, with our scheme and with a ready library."""
+"""A receiver can verify a webhook, by our own scheme and with the library of Standard Webhooks."""
 
 import hashlib
 import hmac
@@ -31,20 +31,20 @@ def headers(*, old_secrets: Sequence[str] = (), attempt: int = 1) -> dict[str, s
     )
 
 
-def test_the_key_is_the_text_of_the_secret_as_it_was_shown() -> None:
+def test_the_signing_key_is_the_text_of_the_secret_as_shown() -> None:
     expected = hmac.new(SECRET.encode(), b"1750000000." + BODY, hashlib.sha256).hexdigest()
     assert sign(SECRET, 1_750_000_000, BODY) == expected
     assert expected == expected.lower()
 
 
-def test_the_published_vector_of_the_signature_is_reproduced() -> None:
+def test_the_signature_of_a_fixed_example_never_changes() -> None:
     assert sign(SECRET, 1_750_000_000, b'{"event":"payment.received"}') == VECTOR
 
 
 VECTOR = "f469057cfba2d9e9745ac1f19fa45ba051e0d5beea28819b521782f5049d9c7d"
 
 
-def test_the_standard_signature_is_the_one_of_the_standards_own_vector() -> None:
+def test_the_standard_signature_equals_the_example_of_standard_webhooks() -> None:
     signature = standard_signature(
         "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw",
         "msg_p5jXN8AQM9LWM0D4loKWxJek",
@@ -54,7 +54,7 @@ def test_the_standard_signature_is_the_one_of_the_standards_own_vector() -> None
     assert signature == "v1,g0hM9SsE+OTPJTGt/tmIKtSyZlE3uFJELVlNIOLJ1OE="
 
 
-def test_a_ready_library_verifies_us() -> None:
+def test_the_standard_webhooks_library_verifies_a_delivery() -> None:
     verified = Webhook(SECRET).verify(BODY, headers())
     assert verified["amount"] == "10.00"
 
@@ -92,7 +92,7 @@ def test_during_a_rotation_both_secrets_verify_and_the_main_header_holds_one_val
     Webhook(OLD).verify(BODY, given)
 
 
-def test_several_old_secrets_each_verify_and_stand_in_one_header_the_newest_first() -> None:
+def test_several_old_secrets_each_verify_and_share_one_header_newest_first() -> None:
     oldest = secret_text(bytes([7]) * 32)
     given = headers(old_secrets=[OLD, oldest])
     timestamp = int(given["X-Service-Timestamp"])

@@ -1,4 +1,4 @@
-"""Kept totals of days, months, years and decades cover a range of days, each day once, whatever its ends are."""
+"""Stored totals of days, months, years and decades cover any range of days, each day once."""
 
 import random
 from datetime import date, timedelta
@@ -27,7 +27,7 @@ def covered(ranges: list[SpanRange]) -> list[date]:
     return sorted(days)
 
 
-def spans(ranges: list[SpanRange]) -> int:
+def span_count(ranges: list[SpanRange]) -> int:
     count = 0
     for each in ranges:
         at = each.first
@@ -36,15 +36,15 @@ def spans(ranges: list[SpanRange]) -> int:
     return count
 
 
-def test_each_day_is_covered_once_by_few_spans() -> None:
-    draw = random.Random(1)
+def test_few_spans_cover_each_day_of_a_range_once() -> None:
+    rng = random.Random(1)
     for _ in range(300):
-        first = date(2019, 12, 20) + timedelta(days=draw.randrange(9_000))
-        after = first + timedelta(days=draw.choice((0, 1, 5, 31, 70, 400, 9_000)) + draw.randrange(40))
+        first = date(2019, 12, 20) + timedelta(days=rng.randrange(9_000))
+        after = first + timedelta(days=rng.choice((0, 1, 5, 31, 70, 400, 9_000)) + rng.randrange(40))
         ranges = span_ranges(first, after)
         assert covered(ranges) == [first + timedelta(days=n) for n in range((after - first).days)], (first, after)
         assert len(ranges) <= 7
-        assert spans(ranges) <= 30 + 30 + 11 + 11 + 9 + 9 + 3, (first, after)
+        assert span_count(ranges) <= 30 + 30 + 11 + 11 + 9 + 9 + 3, (first, after)
         for longest, shorter in (("day", {"day"}), ("month", {"day", "month"}), ("year", {"day", "month", "year"})):
             bound = span_ranges(first, after, longest=longest)
             assert covered(bound) == covered(ranges)
@@ -71,7 +71,7 @@ def test_each_day_is_covered_once_by_few_spans() -> None:
         ),
     ],
 )  # fmt: skip
-def test_the_longest_spans_there_are_stand_for_a_range(
+def test_a_range_is_covered_by_the_longest_possible_spans(
     first: date, after: date, expected: list[tuple[str, date, date]]
 ) -> None:
     assert span_ranges(first, after) == [SpanRange(*each) for each in expected]
@@ -79,7 +79,7 @@ def test_the_longest_spans_there_are_stand_for_a_range(
 
 @pytest.mark.parametrize("first", [date.min, date(1, 1, 2), date(9, 12, 31), date(9_985, 2, 3), date(9_999, 12, 30)])
 @pytest.mark.parametrize("after", [date(1, 1, 2), date(11, 5, 5), date(9_989, 1, 1), date(9_999, 12, 31), date.max])
-def test_days_that_nobody_means_are_ranges_as_well(first: date, after: date) -> None:
+def test_days_at_the_ends_of_the_calendar_are_covered_too(first: date, after: date) -> None:
     ranges = sorted(span_ranges(first, after), key=lambda each: each.first)
     if first < after:
         assert (ranges[0].first, ranges[-1].after) == (first, after)

@@ -1,4 +1,4 @@
-"""What keeps the code readable and no other tool looks at: sizes, names, import circles, schema names in SQL."""
+"""Rules of the code that no other tool checks: sizes, names, import cycles, schema names in SQL."""
 
 import ast
 import re
@@ -29,7 +29,7 @@ def trees() -> dict[str, ast.Module]:
     return {path.relative_to(ROOT).as_posix(): ast.parse(path.read_text(encoding="utf-8")) for path in paths}
 
 
-def test_files_are_short_or_say_why_not() -> None:
+def test_files_are_short_or_listed_with_a_reason() -> None:
     long = {path for path in trees() if len((ROOT / path).read_text(encoding="utf-8").splitlines()) > LINES_MAX}
     assert long == set(LONG_FILES)
 
@@ -46,15 +46,15 @@ def test_functions_are_short() -> None:
     assert long == []
 
 
-def test_folders_hold_about_a_dozen_files() -> None:
+def test_folders_contain_at_most_15_files() -> None:
     files = [*trees(), *(path.relative_to(ROOT).as_posix() for path in (ROOT / "sql").rglob("*.sql"))]
     count = Counter(path.rpartition("/")[0] for path in files if not path.endswith("/__init__.py"))
     assert {folder: number for folder, number in count.items() if number > FILES_MAX}.keys() == LARGE_FOLDERS.keys()
 
 
-def test_no_annotation_of_a_class_means_another_field_of_it() -> None:
-    """From Python 3.14 on annotations are evaluated when somebody asks for them, in the finished class: there
-    `type | None` means what the field `type` became, and the API does not start."""
+def test_no_annotation_in_a_class_has_the_name_of_one_of_its_fields() -> None:
+    """From Python 3.14 on, annotations are evaluated on demand in the finished class: there `type | None` refers to the
+    field `type`, and the API would not start."""
     found = []
     for path, tree in trees().items():
         for node in ast.walk(tree):
@@ -68,7 +68,7 @@ def test_no_annotation_of_a_class_means_another_field_of_it() -> None:
     assert found == []
 
 
-def test_a_public_class_name_means_one_thing() -> None:
+def test_no_two_public_classes_have_the_same_name() -> None:
     where = defaultdict(list)
     for path, tree in trees().items():
         for node in tree.body:
@@ -77,8 +77,8 @@ def test_a_public_class_name_means_one_thing() -> None:
     assert {name: paths for name, paths in where.items() if len(paths) > 1} == {}
 
 
-def test_limits_are_named_alike() -> None:
-    """X_MAX, so that every bound is found by one search."""
+def test_names_of_limits_end_in_max() -> None:
+    """So one search for _MAX finds every bound."""
     odd = re.compile(r"_?(MOST_[A-Z_0-9]+|[A-Z_0-9]+_MOST|MAX_[A-Z_0-9]+)")
     found = [
         f"{path}:{node.lineno} {node.id}"
@@ -90,17 +90,18 @@ def test_limits_are_named_alike() -> None:
 
 
 def test_no_modules_import_each_other() -> None:
-    """Neither directly nor in a circle, and imports within functions or under TYPE_CHECKING count as well."""
+    """Imports within functions and under TYPE_CHECKING count as well."""
     modules = {path.removesuffix(".py").replace("/", ".").removesuffix(".__init__"): path for path in trees()}
     imports = {name: _imports(trees()[path], modules) - {name} for name, path in modules.items()}
     while leaves := [name for name, others in imports.items() if not others & imports.keys()]:
         for name in leaves:
             del imports[name]
-    assert _circle(imports) == []
+    assert _cycle(imports) == []
 
 
-def test_a_bank_is_known_to_its_package_and_the_table_of_banks_only() -> None:
-    """So a second bank is a package, a row of banks/choice.py and settings. The simulated bank plays this one."""
+def test_only_its_package_and_the_table_of_banks_import_a_bank() -> None:
+    """So a second bank needs only a package, a row in banks/choice.py and settings. The simulated bank plays Banco do
+    Brasil, so it may import it."""
     knowing = {
         path
         for path, tree in trees().items()
@@ -113,7 +114,7 @@ def test_a_bank_is_known_to_its_package_and_the_table_of_banks_only() -> None:
 
 
 def _names(node: ast.AST) -> list[str]:
-    """The modules an import names."""
+    """The modules that an import statement names."""
     if isinstance(node, ast.Import):
         return [alias.name for alias in node.names]
     if isinstance(node, ast.ImportFrom) and node.module is not None:
@@ -132,8 +133,8 @@ def _imports(tree: ast.Module, modules: dict[str, str]) -> set[str]:
     return found & modules.keys()
 
 
-def _circle(imports: dict[str, set[str]]) -> list[str]:
-    """One circle of what is left, which imports among itself only."""
+def _cycle(imports: dict[str, set[str]]) -> list[str]:
+    """Returns one cycle among the remaining modules, each of which imports another of them."""
     walked: list[str] = []
     name = next(iter(imports), None)
     while name is not None and name not in walked:
@@ -143,7 +144,7 @@ def _circle(imports: dict[str, set[str]]) -> list[str]:
 
 
 def test_no_statement_names_a_schema() -> None:
-    """Whatever schema a cell lives in is found by search_path; pg_temp is the session's own, wherever that is."""
+    """Statements find the schema of their cell by search_path. pg_temp is allowed: it belongs to the session."""
     named = re.compile(r"\b(public|simulated_bank)\.\w|\bSET\s+search_path\b(?! = %I)|\bCREATE\s+SCHEMA\b", re.I)
     found = [
         f"{path.relative_to(ROOT)}:{number} {line.strip()}"
@@ -155,7 +156,7 @@ def test_no_statement_names_a_schema() -> None:
 
 
 def test_no_statement_has_a_universal_filter() -> None:
-    """`:x IS NULL OR ...` has one plan for all filters, which is right for none of them."""
+    """`:x IS NULL OR ...` has one plan for all combinations of filters, which fits none of them."""
     universal = re.compile(r":\w+(::[\w\[\]]+)?\s+IS\s+NULL\s+OR\b", re.I)
     found = [
         f"{path.relative_to(ROOT)}: {hit[0]}"

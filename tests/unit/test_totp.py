@@ -1,4 +1,4 @@
-"""One-time codes: the vectors of RFC 6238 appendix B and RFC 4226 appendix D, drift, and that a code works once."""
+"""One-time codes: the examples of RFC 6238 appendix B and RFC 4226 appendix D, clock drift, and single use."""
 
 from datetime import UTC, datetime, timedelta
 from urllib.parse import parse_qs, urlsplit
@@ -28,23 +28,23 @@ SECRET = SECRETS["sha1"]
 
 
 @pytest.mark.parametrize(("seconds", "sha1", "sha256", "sha512"), RFC_6238)
-def test_the_vectors_of_rfc_6238(seconds: int, sha1: str, sha256: str, sha512: str) -> None:
+def test_codes_equal_the_examples_of_rfc_6238(seconds: int, sha1: str, sha256: str, sha512: str) -> None:
     step = step_at(datetime.fromtimestamp(seconds, UTC))
     for digest, wanted in (("sha1", sha1), ("sha256", sha256), ("sha512", sha512)):
         assert code_at(SECRETS[digest], step, digits=8, digest=digest) == wanted
 
 
-def test_the_vectors_of_rfc_4226() -> None:
+def test_codes_equal_the_examples_of_rfc_4226() -> None:
     assert [code_at(SECRET, counter) for counter in range(10)] == RFC_4226
 
 
-def test_a_clock_may_be_one_step_off_and_no_more() -> None:
+def test_a_code_is_accepted_when_the_clock_is_at_most_one_step_off() -> None:
     here = step_at(NOW)
     for off, wanted in ((-2, None), (-1, here - 1), (0, here), (1, here + 1), (2, None)):
         assert step_of(SECRET, code_at(SECRET, here + off), now=NOW, after=0) == wanted
 
 
-def test_a_code_works_once_and_none_before_it_afterwards() -> None:
+def test_a_used_code_and_all_earlier_ones_are_refused() -> None:
     here = step_at(NOW)
     for off in (-1, 0):
         assert step_of(SECRET, code_at(SECRET, here + off), now=NOW, after=here) is None
@@ -53,11 +53,11 @@ def test_a_code_works_once_and_none_before_it_afterwards() -> None:
 
 
 @pytest.mark.parametrize("code", ["", "12345", "1234567", "abcdef", "١٢٣٤٥٦", "é", " " * 6])
-def test_what_is_no_code_is_wrong(code: str) -> None:
+def test_a_malformed_code_is_refused(code: str) -> None:
     assert step_of(SECRET, code, now=NOW, after=0) is None
 
 
-def test_an_application_reads_the_same_secret_from_the_code_as_from_the_text() -> None:
+def test_the_qr_codes_address_and_the_shown_text_have_the_same_secret() -> None:
     address = otpauth(SECRET, issuer="Quita", account="ana+loja@example.com")
     parts = urlsplit(address)
     assert (parts.scheme, parts.netloc, parts.path) == ("otpauth", "totp", "/Quita:ana%2Bloja%40example.com")

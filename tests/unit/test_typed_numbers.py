@@ -1,4 +1,4 @@
-"""A boleto's number is found in whatever of it somebody types."""
+"""A search finds a boleto by any form of its number that a person types: nosso numero, barcode or line."""
 
 from datetime import date
 
@@ -15,7 +15,7 @@ BARCODE = barcode(bank="001", free_field=free_field("3128557", 4711, "17"), due=
 @pytest.mark.parametrize(
     "typed", [NUMBER, NUMBER[3:], printed_number(NUMBER).replace("-", ""), BARCODE, line(BARCODE)]
 )  # fmt: skip
-def test_each_form_of_it_names_the_same_boleto(typed: str) -> None:
+def test_each_form_of_a_boletos_number_finds_the_same_boleto(typed: str) -> None:
     assert typed_numbers(typed) == [NUMBER]
 
 
@@ -34,5 +34,5 @@ def test_each_form_of_it_names_the_same_boleto(typed: str) -> None:
         "00030000000000000000",
     ],
 )
-def test_what_is_no_boleto_of_a_known_bank_names_none(typed: str) -> None:
+def test_a_number_that_is_no_boleto_of_a_known_bank_finds_none(typed: str) -> None:
     assert typed_numbers(typed) == []

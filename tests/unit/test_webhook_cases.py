@@ -1,4 +1,4 @@
-"""The page of hard cases names tests that exist for each of the 42."""
+"""docs/webhook_cases.md names existing tests for each of its 42 cases."""
 
 import re
 from pathlib import Path
@@ -6,15 +6,15 @@ from pathlib import Path
 TESTS = Path(__file__).parents[1]
 PAGE = (TESTS.parent / "docs" / "webhook_cases.md").read_text(encoding="utf-8")
 ROWS = re.findall(r"^\| (\d+) [^|]+ \| (.+) \|$", PAGE, re.M)
-# A file, or a test of the file that was named last; a long name may be cut short by dots.
+# A file, or a test of the file that was named before it; three dots may replace the end of a long name.
 NAMED = re.compile(r"((?:unit|property|integration|contract|fault)/[\w/]+)|`(test_\w+)(?:\[[^]`]*\])?(\.\.\.)?`")
 
 
-def test_each_of_the_42_cases_has_its_line_in_order() -> None:
+def test_each_of_the_42_cases_has_a_line_and_they_are_in_order() -> None:
     assert [int(number) for number, _ in ROWS] == list(range(1, 43))
 
 
-def test_each_case_names_tests_and_each_of_them_exists() -> None:
+def test_each_case_names_at_least_one_test_and_all_named_tests_exist() -> None:
     missing, without, source = [], [], ""
     for number, held_by in ROWS:
         named = NAMED.findall(held_by)

@@ -1,4 +1,4 @@
-"""A webhook that is not taken is tried thirteen times in about 72 hours, out of step with its neighbours."""
+"""A webhook that is not accepted is tried 13 times in about 72 hours, with jitter against simultaneous retries."""
 
 from datetime import UTC, datetime, timedelta
 from email.utils import format_datetime
@@ -11,8 +11,8 @@ from runtime.settings import WEBHOOK_DELAYS_S
 NOW = datetime(2026, 1, 31, 12, tzinfo=UTC)
 
 
-def delay(step: int, *, chance: float = 0.5, wish: float | None = None) -> float | None:
-    return next_delay_s(WEBHOOK_DELAYS_S, step, jitter=0.2, chance=chance, retry_after_s=wish)
+def delay(step: int, *, chance: float = 0.5, retry_after: float | None = None) -> float | None:
+    return next_delay_s(WEBHOOK_DELAYS_S, step, jitter=0.2, chance=chance, retry_after_s=retry_after)
 
 
 def test_thirteen_attempts_in_about_three_days() -> None:
@@ -21,20 +21,20 @@ def test_thirteen_attempts_in_about_three_days() -> None:
     assert sum(each or 0 for each in delays) / 3600 == pytest.approx(72, rel=0.02)
 
 
-def test_chance_spreads_a_delay_over_a_fifth_to_each_side() -> None:
+def test_jitter_changes_a_delay_by_up_to_a_fifth_in_either_direction() -> None:
     assert delay(2, chance=0.0) == pytest.approx(24)
     assert delay(2, chance=0.999999) == pytest.approx(36, abs=0.001)
 
 
-def test_a_receivers_wish_makes_it_longer_up_to_an_hour_and_never_shorter() -> None:
-    assert delay(1, wish=7) == 7
-    assert delay(1, wish=1) == 5
-    assert delay(1, wish=1e9) == 3600
-    assert delay(12, wish=7) == 86400
+def test_retry_after_lengthens_a_delay_up_to_an_hour_and_never_shortens_it() -> None:
+    assert delay(1, retry_after=7) == 7
+    assert delay(1, retry_after=1) == 5
+    assert delay(1, retry_after=1e9) == 3600
+    assert delay(12, retry_after=7) == 86400
 
 
-def test_a_wish_does_not_prolong_a_schedule_that_is_used_up() -> None:
-    assert delay(13, wish=7) is None
+def test_retry_after_adds_no_attempt_after_the_last_one() -> None:
+    assert delay(13, retry_after=7) is None
 
 
 @pytest.mark.parametrize(
@@ -62,5 +62,7 @@ def test_a_wish_does_not_prolong_a_schedule_that_is_used_up() -> None:
         ("Sat, 31 Jan 2026 12:01:00 GMT".ljust(64, " ") + "()", None),
     ],
 )
-def test_retry_after_is_read_as_seconds_or_date_and_else_ignored(value: str | None, seconds: float | None) -> None:
+def test_retry_after_is_parsed_as_seconds_or_a_date_and_otherwise_ignored(
+    value: str | None, seconds: float | None
+) -> None:
     assert retry_after_s(value, now=NOW) == seconds

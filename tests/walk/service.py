@@ -41,7 +41,7 @@ from commands.webhooks.endpoint import set_endpoint
 from domain.events import EventKind
 from domain.merchants.fees import FeeTerms
 from domain.mode import Mode, Owner
-from runtime.local.embedded import free_port
+from runtime.local.ports import free_port
 from runtime.postgres import Pool, open_pool
 from runtime.redis import open_redis
 from runtime.seal import Seal

@@ -24,7 +24,7 @@ from aiohttp import web
 from redis.asyncio import Redis
 
 from domain.events import EventKind
-from runtime.local.embedded import free_port
+from runtime.local.ports import free_port
 from tests.support.boleto_merchant import boleto_body, in_days, listen
 from tests.support.dual_merchant import dual_body
 from tests.support.merchant import (

@@ -10,7 +10,7 @@ from web.documentation.guides import Language
 WORDS: Final[dict[str, tuple[str, str]]] = {
     "documentation": ("documentation",     "documentação"),
     "whole_title":   ("Quita documentation", "Documentação da Quita"),
-    "description":   ("PIX charges and boletos in Brazil by API: issue, be paid, be told by webhook, refund.",
+    "description":   ("PIX charges and boletos in Brazil by API: issue, get paid, receive webhooks, refund.",
                       "Cobranças por Pix e boleto pela API: emita, receba, seja avisado por webhook, devolva."),
     "skip":          ("Skip to the text",  "Ir para o texto"),
     "menu":          ("Menu",              "Menu"),

@@ -1,4 +1,5 @@
-"""A pending charge is cancelled once; of payment, cancellation and expiry that meet, one wins (contract section 5)."""
+"""A pending charge is cancelled once; exactly one of concurrent payment, cancellation and expiry wins (contract
+section 5)."""
 
 import asyncio
 from collections import Counter
@@ -15,11 +16,11 @@ from tests.support.merchant import Answer, ApiMerchant, Books, assert_books_are_
 from tests.support.system import System
 
 
-def _refused(answer: Answer, status: int, code: str) -> None:
+def _assert_refused(answer: Answer, status: int, code: str) -> None:
     assert (answer.status, answer.code) == (status, code), answer.raw
 
 
-async def test_a_cancelled_charge_is_cancelled_everywhere_at_once(merchant: ApiMerchant) -> None:
+async def test_a_cancelled_charge_shows_as_cancelled_in_lookup_list_and_feed_at_once(merchant: ApiMerchant) -> None:
     for client in (merchant.sandbox, merchant.production):
         charge = await client.created(external_id="pedido-1")
         answer = await client.cancel(charge["charge_id"])
@@ -59,8 +60,8 @@ async def test_cancelling_again_is_refused_and_changes_nothing(merchant: ApiMerc
     charge = await client.created()
     cancelled = (await client.cancel(charge["charge_id"])).body
     for _ in range(2):
-        _refused(await client.cancel(charge["charge_id"]), 409, "CHARGE_NOT_PENDING")
-        _refused(await client.pay(charge["charge_id"]), 409, "CHARGE_NOT_PENDING")
+        _assert_refused(await client.cancel(charge["charge_id"]), 409, "CHARGE_NOT_PENDING")
+        _assert_refused(await client.pay(charge["charge_id"]), 409, "CHARGE_NOT_PENDING")
     assert await client.charge(charge["charge_id"]) == cancelled
     assert len(await client.events()) == 1
 
@@ -68,16 +69,18 @@ async def test_cancelling_again_is_refused_and_changes_nothing(merchant: ApiMerc
 async def test_a_paid_charge_is_not_cancelled(merchant: ApiMerchant) -> None:
     client = merchant.sandbox
     paid = await client.paid(external_id="pedido-1")
-    _refused(await client.cancel(paid["charge_id"]), 409, "CHARGE_NOT_PENDING")
-    _refused(await client.post("/v1/charges/cancel", {"charge_id": paid["charge_id"]}), 409, "CHARGE_NOT_PENDING")
-    # By reference only pending charges are looked at: there is none.
-    _refused(await client.post("/v1/charges/cancel", {"external_id": "pedido-1"}), 404, "CHARGE_NOT_FOUND")
+    _assert_refused(await client.cancel(paid["charge_id"]), 409, "CHARGE_NOT_PENDING")
+    _assert_refused(
+        await client.post("/v1/charges/cancel", {"charge_id": paid["charge_id"]}), 409, "CHARGE_NOT_PENDING"
+    )
+    # A reference finds pending charges only: there is none.
+    _assert_refused(await client.post("/v1/charges/cancel", {"external_id": "pedido-1"}), 404, "CHARGE_NOT_FOUND")
     assert await client.charge(paid["charge_id"]) == paid
 
 
 @pytest.mark.parametrize("reason", [None, "cancelled", "paid_externally"])
 @pytest.mark.parametrize("by", ["charge_id", "external_id"])
-async def test_a_charge_is_cancelled_by_either_identifier_and_says_why(
+async def test_a_charge_is_cancelled_by_either_identifier_and_its_event_has_the_reason(
     merchant: ApiMerchant, by: str, reason: str | None
 ) -> None:
     client = merchant.sandbox
@@ -89,15 +92,17 @@ async def test_a_charge_is_cancelled_by_either_identifier_and_says_why(
     assert event["reason"] == (reason or "cancelled")
 
 
-async def test_a_reference_means_its_one_pending_charge(merchant: ApiMerchant) -> None:
+async def test_a_reference_cancels_its_only_pending_charge_and_is_refused_when_ambiguous(merchant: ApiMerchant) -> None:
     client, other_mode = merchant.sandbox, merchant.production
     await client.paid(external_id="again")
     first, second = [await client.created(external_id="again") for _ in range(2)]
     elsewhere = await other_mode.created(external_id="again")
-    _refused(await client.post("/v1/charges/cancel", {"external_id": "again"}), 409, "CANCEL_REFERENCE_AMBIGUOUS")
+    _assert_refused(
+        await client.post("/v1/charges/cancel", {"external_id": "again"}), 409, "CANCEL_REFERENCE_AMBIGUOUS"
+    )
     assert (await client.post("/v1/charges/cancel", {"charge_id": first["charge_id"]})).status == 200
     assert (await client.post("/v1/charges/cancel", {"external_id": "again"})).body["charge_id"] == second["charge_id"]
-    _refused(await client.post("/v1/charges/cancel", {"external_id": "again"}), 404, "CHARGE_NOT_FOUND")
+    _assert_refused(await client.post("/v1/charges/cancel", {"external_id": "again"}), 404, "CHARGE_NOT_FOUND")
     assert (await other_mode.charge(elsewhere["charge_id"]))["status"] == "pending"
 
 
@@ -116,10 +121,10 @@ async def test_a_reference_means_its_one_pending_charge(merchant: ApiMerchant) -
         ({"charge_id": ["x"]}, 400, "VALIDATION_ERROR"),
     ],
 )
-async def test_what_names_no_charge_cancels_none(
+async def test_a_cancellation_that_names_no_charge_is_refused(
     merchant: ApiMerchant, body: dict[str, Any], status: int, code: str
 ) -> None:
-    _refused(await merchant.sandbox.post("/v1/charges/cancel", body), status, code)
+    _assert_refused(await merchant.sandbox.post("/v1/charges/cancel", body), status, code)
 
 
 async def test_fifty_cancellations_at_once_cancel_once(merchant: ApiMerchant) -> None:
@@ -131,22 +136,23 @@ async def test_fifty_cancellations_at_once_cancel_once(merchant: ApiMerchant) ->
     assert (await client.charge(charge["charge_id"]))["version"] == 2
 
 
-async def test_of_payment_cancellation_and_expiry_at_once_one_wins(system: System, books: Books) -> None:
-    """As often, and at other paces, as it takes until each of the three has won: how they meet is the machine's."""
+async def test_exactly_one_of_concurrent_payment_cancellation_and_expiry_wins(system: System, books: Books) -> None:
+    """The contest is repeated at other paces until each of the three has won: how they interleave depends on the
+    machine."""
     won: set[str] = set()
     for pace_s in (0.003, 0.006, 0.0015, 0.012, 0.003, 0.006):
         async with new_merchant(system) as merchant:
             won |= await _contest(merchant, books, pace_s)
         if len(won) == 3:
             break
-    assert won == {"paid", "cancelled", "expired"}, "the contest was none: choose other sizes"
+    assert won == {"paid", "cancelled", "expired"}, "one of the three never won: choose other paces"
     assert_books_are_clean(system)
 
 
 async def _contest(merchant: ApiMerchant, books: Books, pace_s: float) -> set[str]:
-    """Sixty charges; how they ended.
+    """Returns the final statuses of sixty charges that are paid, cancelled and expired at once.
 
-    What expires does so by the same command as in a worker, told that a minute more has passed.
+    They expire by the command that a worker runs, with a clock that is 61 s ahead.
     """
     client = merchant.sandbox
     charges = [
@@ -155,7 +161,7 @@ async def _contest(merchant: ApiMerchant, books: Books, pace_s: float) -> set[st
     later = datetime.now(UTC) + timedelta(seconds=61)
 
     async def expire() -> None:
-        # From the other end, so that somewhere all three meet.
+        # Expiry starts from the other end, so that somewhere all three meet.
         for at in range(len(charges) - 4, -1, -4):
             async with books.transaction():
                 await expire_charges(books, [UUID(each) for each in charges[at : at + 4]], now=later, actor="test")
@@ -186,7 +192,7 @@ async def _contest(merchant: ApiMerchant, books: Books, pace_s: float) -> set[st
     assert await client.balance() == f"{outcomes['paid'] * 10}.00"
     assert len(await client.ledger()) == outcomes["paid"]
 
-    # No state outside the table: each charge went one step, and one the table has.
+    # Each charge made exactly one transition, and the table NEXT allows it.
     reachable = {str(state) for state in NEXT[Status.PENDING].values()}
     for charge in shown.values():
         assert charge["status"] in reachable

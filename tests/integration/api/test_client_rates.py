@@ -1,5 +1,5 @@
-"""What needs no token has a rate for each client: tokens, payers' pages, boletos, sign-in, files, callbacks. It
-works without Redis, and other addresses go on."""
+"""Requests without an access token are rate-limited per client: tokens, payer pages, boletos, sign-in, files,
+callbacks. The limits work without Redis, and do not affect other addresses."""
 
 import asyncio
 import sys
@@ -11,7 +11,7 @@ import httpx
 import msgspec
 import pytest
 
-from runtime.local.embedded import free_port
+from runtime.local.ports import free_port
 from tests.support.api_process import ApiProcess, api_process, prepared_merchants
 from tests.support.dashboard import person_of
 
@@ -20,11 +20,11 @@ LOW = {
     f"RATE_{name}_PER_MIN": "6"
     for name in ("TOKENS", "CLIENT_TOKENS", "PAGES", "PDFS", "SIGN_INS", "FILES", "CALLBACKS")
 }
-"""Ten at once, and one in ten seconds."""
+"""A burst of ten, then one in ten seconds."""
 LOW["RATE_SANDBOX_CHARGES_PER_DAY"] = "5"
 MANY = 16
 
-pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="127.0.0.2 is not there")
+pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="127.0.0.2 exists on Linux only")
 
 
 @pytest.fixture(scope="module")
@@ -35,14 +35,14 @@ async def merchant(servers: Any) -> AsyncIterator[Any]:
 
 @pytest.fixture(scope="module")
 def server(servers: Any, tmp_path_factory: Any) -> Iterator[ApiProcess]:
-    """Without Redis."""
+    """An API process whose Redis is unreachable."""
     away = f"redis://127.0.0.1:{free_port()}/0"
     given = {**LOW, "REDIS_URL": away, "BANK_CALLBACK_TOKEN": CALLBACK_TOKEN}
     with api_process(servers, tmp_path_factory.mktemp("api"), **given) as made:
         yield made
 
 
-async def asked(server: ApiProcess, method: str, path: str, address: str, **more: Any) -> list[httpx.Response]:
+async def send_many(server: ApiProcess, method: str, path: str, address: str, **more: Any) -> list[httpx.Response]:
     transport = httpx.AsyncHTTPTransport(local_address=address)
     async with httpx.AsyncClient(base_url=server.base_url, transport=transport, timeout=30) as client:
         return [await client.request(method, path, **more) for _ in range(MANY)]
@@ -52,8 +52,8 @@ def statuses(answers: list[httpx.Response]) -> list[int]:
     return [answer.status_code for answer in answers]
 
 
-def limited(answers: list[httpx.Response], *, usual: int) -> httpx.Response:
-    """The first ten as usual, and then too many; the last of them."""
+def assert_limited(answers: list[httpx.Response], *, usual: int) -> httpx.Response:
+    """Asserts that the first ten were answered `usual` and that 429 follows; returns the first 429."""
     found = statuses(answers)
     assert found[:10] == [usual] * 10, found
     assert 429 in found[10:12], found
@@ -62,24 +62,26 @@ def limited(answers: list[httpx.Response], *, usual: int) -> httpx.Response:
     return last
 
 
-async def test_tokens_by_address_and_by_client(server: ApiProcess, merchant: Any) -> None:
+async def test_token_requests_are_limited_by_address_and_by_client(server: ApiProcess, merchant: Any) -> None:
     form = {"grant_type": "client_credentials", "client_id": "nobody", "client_secret": "x"}
-    refused = limited(await asked(server, "POST", "/v1/oauth/token", "127.0.0.2", data=form), usual=401)
+    refused = assert_limited(await send_many(server, "POST", "/v1/oauth/token", "127.0.0.2", data=form), usual=401)
     assert refused.json()["error"] == "temporarily_unavailable"
     own = form | {"client_id": merchant.test.client_id, "client_secret": merchant.test.client_secret}
-    limited(await asked(server, "POST", "/v1/oauth/token", "127.0.0.3", data=own), usual=200)
-    # The client's rate is spent, whatever address it comes from; another's is not.
-    assert set(statuses(await asked(server, "POST", "/v1/oauth/token", "127.0.0.4", data=own))) == {429}
+    assert_limited(await send_many(server, "POST", "/v1/oauth/token", "127.0.0.3", data=own), usual=200)
+    # The client's rate is used up from every address; another client's is not.
+    assert set(statuses(await send_many(server, "POST", "/v1/oauth/token", "127.0.0.4", data=own))) == {429}
     other = own | {"client_id": merchant.production.client_id, "client_secret": merchant.production.client_secret}
-    assert 200 in statuses(await asked(server, "POST", "/v1/oauth/token", "127.0.0.5", data=other))
+    assert 200 in statuses(await send_many(server, "POST", "/v1/oauth/token", "127.0.0.5", data=other))
 
 
-async def test_who_knows_a_client_id_alone_keeps_nobody_from_tokens(servers: Any, server: ApiProcess) -> None:
+async def test_token_requests_with_a_wrong_secret_do_not_use_up_the_clients_rate(
+    servers: Any, server: ApiProcess
+) -> None:
     async with prepared_merchants(servers, 1) as (merchant,):
         right = {"grant_type": "client_credentials", **msgspec.structs.asdict(merchant.test)}
         wrong = right | {"client_secret": "x"}
-        assert 401 in statuses(await asked(server, "POST", "/v1/oauth/token", "127.0.1.2", data=wrong))
-        assert statuses(await asked(server, "POST", "/v1/oauth/token", "127.0.1.3", data=right))[0] == 200
+        assert 401 in statuses(await send_many(server, "POST", "/v1/oauth/token", "127.0.1.2", data=wrong))
+        assert statuses(await send_many(server, "POST", "/v1/oauth/token", "127.0.1.3", data=right))[0] == 200
 
 
 @pytest.mark.parametrize(
@@ -92,28 +94,32 @@ async def test_who_knows_a_client_id_alone_keeps_nobody_from_tokens(servers: Any
         ("/pix/v2/cobv/x", "127.0.0.6"),
     ],
 )
-async def test_payers_pages_and_boletos_by_address_in_portuguese(server: ApiProcess, path: str, address: str) -> None:
-    refused = limited(await asked(server, "GET", path, address), usual=404)
+async def test_payer_pages_and_boletos_are_limited_by_address_and_refused_in_portuguese(
+    server: ApiProcess, path: str, address: str
+) -> None:
+    refused = assert_limited(await send_many(server, "GET", path, address), usual=404)
     assert "Muitos pedidos em pouco tempo" in refused.text
-    assert statuses(await asked(server, "GET", path, address.replace(".0.0.", ".0.1.")))[0] == 404
-    assert (await asked(server, "GET", "/healthz", address))[-1].status_code == 200
+    assert statuses(await send_many(server, "GET", path, address.replace(".0.0.", ".0.1.")))[0] == 404
+    assert (await send_many(server, "GET", "/healthz", address))[-1].status_code == 200
 
 
-async def test_forms_to_sign_in_by_address(server: ApiProcess) -> None:
-    refused = limited(await asked(server, "POST", "/painel/entrar", "127.0.0.2", data={"email": "a"}), usual=403)
+async def test_sign_in_attempts_are_limited_by_address(server: ApiProcess) -> None:
+    refused = assert_limited(
+        await send_many(server, "POST", "/painel/entrar", "127.0.0.2", data={"email": "a"}), usual=403
+    )
     assert "Muitos pedidos em pouco tempo" in refused.text
-    assert (await asked(server, "GET", "/painel/entrar", "127.0.0.2"))[-1].status_code == 200
+    assert (await send_many(server, "GET", "/painel/entrar", "127.0.0.2"))[-1].status_code == 200
 
 
-async def test_callbacks_by_address_and_only_with_the_token(server: ApiProcess) -> None:
+async def test_bank_callbacks_with_the_right_token_are_limited_by_address(server: ApiProcess) -> None:
     path = f"/bank/{CALLBACK_TOKEN}/pix"
-    refused = limited(await asked(server, "POST", path, "127.0.0.2", json={"pix": []}), usual=200)
+    refused = assert_limited(await send_many(server, "POST", path, "127.0.0.2", json={"pix": []}), usual=200)
     assert refused.json()["error"]["code"] == "RATE_LIMITED"
-    assert set(statuses(await asked(server, "POST", "/bank/x/pix", "127.0.0.2", json={}))) == {404}
-    assert statuses(await asked(server, "POST", path, "127.0.0.3", json={"pix": []}))[0] == 200
+    assert set(statuses(await send_many(server, "POST", "/bank/x/pix", "127.0.0.2", json={}))) == {404}
+    assert statuses(await send_many(server, "POST", path, "127.0.0.3", json={"pix": []}))[0] == 200
 
 
-async def test_files_by_account(server: ApiProcess, merchant: Any) -> None:
+async def test_file_downloads_are_limited_by_account(server: ApiProcess, merchant: Any) -> None:
     async with person_of(server.base_url, merchant) as person:
         seen = [await person.get("/painel/cobrancas.csv") for _ in range(MANY)]
         assert [each.status for each in seen[:10]] == [200] * 10
@@ -121,7 +127,7 @@ async def test_files_by_account(server: ApiProcess, merchant: Any) -> None:
         assert (await person.get("/painel/cobrancas")).status == 200
 
 
-async def test_one_address_holds_so_many_event_streams(server: ApiProcess, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_event_streams_are_bounded_per_address(server: ApiProcess, monkeypatch: pytest.MonkeyPatch) -> None:
     from web.live import Live, TooManyStreams
 
     monkeypatch.setattr("web.live.PAGES_AN_ADDRESS_MAX", 3)
@@ -142,7 +148,7 @@ async def test_one_address_holds_so_many_event_streams(server: ApiProcess, monke
     await live._looking
 
 
-async def test_an_account_creates_so_many_test_charges_a_day_and_real_ones_beyond(
+async def test_test_charges_are_limited_per_account_and_day_and_real_charges_are_not(
     server: ApiProcess, servers: Any
 ) -> None:
     transport = httpx.AsyncHTTPTransport(local_address="127.0.0.9")
@@ -174,5 +180,5 @@ async def test_an_account_creates_so_many_test_charges_a_day_and_real_ones_beyon
         assert [each.status_code for each in made] == [201] * 5 + [429] * 2
         error = made[-1].json()["error"]
         assert (error["code"], error["request_id"]) == ("RATE_LIMITED", made[-1].headers["x-request-id"])
-        assert 17_000 < int(made[-1].headers["retry-after"]) <= 17_280, "a fifth of a day"
+        assert 17_000 < int(made[-1].headers["retry-after"]) <= 17_280, "at most a fifth of a day"
         assert [each.status_code for each in await create("production", 6)] == [201] * 6

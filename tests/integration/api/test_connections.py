@@ -1,4 +1,4 @@
-"""A connection has deadlines and bounds, and what is no request is answered in the envelope where it can be."""
+"""Connections have deadlines and bounds; a malformed request is answered in the error envelope where possible."""
 
 import asyncio
 import json
@@ -26,8 +26,8 @@ DEADLINES = {
     "HTTP_FIRST_BYTE_S": "2", "HTTP_HEADERS_S": "2", "HTTP_BODY_S": "2", "HTTP_IDLE_S": "3", "HTTP_WRITE_S": "2",
 }  # fmt: skip
 BOUNDS = {"HTTP_CONNECTIONS_PER_ADDRESS_MAX": "20", "HTTP_CONNECTIONS_MAX": "40", "TRUSTED_PROXIES": "127.0.0.9/32"}
-# Other addresses of the same machine.
-only_linux = pytest.mark.skipif(sys.platform != "linux", reason="127.0.0.2 is not there")
+# These tests connect from other addresses of the same machine.
+only_linux = pytest.mark.skipif(sys.platform != "linux", reason="127.0.0.2 exists on Linux only")
 
 
 @pytest.fixture(scope="module")
@@ -44,7 +44,7 @@ def server(servers: Any, merchant: Any, tmp_path_factory: Any) -> Iterator[ApiPr
 
 @pytest.fixture(scope="module")
 def bounded(servers: Any, tmp_path_factory: Any) -> Iterator[ApiProcess]:
-    """With the deadlines it has by itself: what is told in parts is in time on a machine that stands still."""
+    """An API process with the default deadlines, so that requests sent in parts are in time on a stalled machine."""
     with api_process(servers, tmp_path_factory.mktemp("api"), **BOUNDS) as made:
         yield made
 
@@ -53,8 +53,8 @@ def connect(server: ApiProcess, address: str = "127.0.0.1") -> socket.socket:
     return socket.create_connection(("127.0.0.1", server.port), _ANSWER_S, source_address=(address, 0))
 
 
-def rest(connection: socket.socket) -> bytes:
-    """Everything until the server closes."""
+def read_until_closed(connection: socket.socket) -> bytes:
+    """Returns everything that arrives until the server closes."""
     received = b""
     try:
         while part := connection.recv(65_536):
@@ -64,32 +64,32 @@ def rest(connection: socket.socket) -> bytes:
     return received
 
 
-def answered(connection: socket.socket) -> bytes:
-    """One answer of /healthz, whose body ends in a brace."""
+def read_health_answer(connection: socket.socket) -> bytes:
+    """Returns one answer of /healthz, whose body ends in a brace."""
     received = b""
     while not received.endswith(b"}"):
         part = connection.recv(65_536)
-        assert part, "closed"
+        assert part, "the server closed the connection"
         received += part
     return received
 
 
-def told(server: ApiProcess, *parts: bytes) -> bytes:
+def exchange(server: ApiProcess, *parts: bytes) -> bytes:
     with connect(server) as connection:
         for part in parts:
             connection.sendall(part)
-        return rest(connection)
+        return read_until_closed(connection)
 
 
-def envelope(answer: bytes, code: Code) -> None:
-    """The one answer, which is the whole envelope of this code, and says that the connection ends."""
+def assert_refused_with(answer: bytes, code: Code) -> None:
+    """Asserts that `answer` is exactly one answer: the error envelope of this code, with Connection: close."""
     head, _, body = answer.partition(b"\r\n\r\n")
     first, *lines = head.decode("latin-1").split("\r\n")
     headers = dict(line.lower().split(": ", 1) for line in lines)
     assert first.startswith(f"HTTP/1.1 {code.status} "), answer[:300]
     assert headers["content-type"] == "application/json"
     assert headers["connection"] == "close"
-    assert int(headers["content-length"]) == len(body), "one answer and nothing behind it"
+    assert int(headers["content-length"]) == len(body), "bytes follow the one answer"
     error = json.loads(body)["error"]
     assert error["code"] == code.name
     assert error["request_id"].lower() == headers["x-request-id"]
@@ -100,35 +100,35 @@ def get(path: str, *headers: str) -> bytes:
     return "\r\n".join([f"GET {path} HTTP/1.1", "Host: x", *headers, "", ""]).encode("latin-1")
 
 
-def test_every_file_that_may_be_opened_can_be(server: ApiProcess) -> None:
+def test_the_server_raises_its_limit_of_open_files_to_the_hard_limit(server: ApiProcess) -> None:
     soft, hard = re.search(
         r"^Max open files +(\S+) +(\S+)", Path(f"/proc/{server.pid}/limits").read_text(), re.M
     ).groups()  # type: ignore[union-attr]
     assert soft == hard
 
 
-def test_who_says_nothing_is_let_go(server: ApiProcess) -> None:
+def test_a_connection_that_sends_nothing_is_closed(server: ApiProcess) -> None:
     with connect(server) as connection:
-        assert rest(connection) == b""
+        assert read_until_closed(connection) == b""
 
 
-def test_line_ends_alone_are_no_request_and_win_no_time(server: ApiProcess) -> None:
+def test_blank_lines_do_not_extend_the_deadline_of_the_first_byte(server: ApiProcess) -> None:
     with connect(server) as connection:
-        _drip(connection, b"\r\n" * 100)
-        assert rest(connection) == b""
+        _send_byte_by_byte(connection, b"\r\n" * 100)
+        assert read_until_closed(connection) == b""
 
 
-def test_half_a_head_is_told_so_after_its_time(server: ApiProcess) -> None:
-    envelope(told(server, b"GET /v1/charges HTTP/1.1\r\nHost: x\r\nX-Half"), Code.REQUEST_TIMEOUT)
+def test_an_unfinished_head_is_answered_408_after_its_deadline(server: ApiProcess) -> None:
+    assert_refused_with(exchange(server, b"GET /v1/charges HTTP/1.1\r\nHost: x\r\nX-Half"), Code.REQUEST_TIMEOUT)
 
 
-def test_a_head_that_drips_wins_no_time(server: ApiProcess) -> None:
+def test_a_slowly_sent_head_does_not_extend_its_deadline(server: ApiProcess) -> None:
     with connect(server) as connection:
-        _drip(connection, get("/v1/charges", "X: " + "y" * 200))
-        envelope(rest(connection), Code.REQUEST_TIMEOUT)
+        _send_byte_by_byte(connection, get("/v1/charges", "X: " + "y" * 200))
+        assert_refused_with(read_until_closed(connection), Code.REQUEST_TIMEOUT)
 
 
-def test_a_body_that_drips_is_told_so_and_does_nothing(server: ApiProcess, merchant: Any) -> None:
+def test_a_slowly_sent_body_is_answered_408_and_creates_nothing(server: ApiProcess, merchant: Any) -> None:
     token, key = server.token(merchant), secrets.token_hex(8)
     headers = [
         f"Authorization: Bearer {token}", f"Idempotency-Key: {key}", "Content-Type: application/json",
@@ -137,16 +137,16 @@ def test_a_body_that_drips_is_told_so_and_does_nothing(server: ApiProcess, merch
     head = get(PIX, *headers).replace(b"GET", b"POST", 1)
     with connect(server) as connection:
         connection.sendall(head)
-        _drip(connection, b" " * 80)
-        envelope(rest(connection), Code.REQUEST_TIMEOUT)
+        _send_byte_by_byte(connection, b" " * 80)
+        assert_refused_with(read_until_closed(connection), Code.REQUEST_TIMEOUT)
     used = httpx.get(
         f"{server.base_url}/v1/idempotency-keys/{key}", headers={"authorization": f"Bearer {token}"}, timeout=_ANSWER_S
     )
     assert used.json()["state"] == "unknown"
 
 
-def _drip(connection: socket.socket, said: bytes) -> None:
-    """A byte after the other, until the server has had enough."""
+def _send_byte_by_byte(connection: socket.socket, said: bytes) -> None:
+    """Sends `said` one byte every 0.1 s, until the server answers or closes."""
     connection.settimeout(0.1)
     for at in range(len(said)):
         try:
@@ -160,17 +160,17 @@ def _drip(connection: socket.socket, said: bytes) -> None:
     connection.settimeout(_ANSWER_S)
 
 
-def test_a_connection_is_kept_between_requests_and_let_go_without_one(server: ApiProcess) -> None:
+def test_an_idle_connection_is_kept_between_requests_and_closed_after_its_deadline(server: ApiProcess) -> None:
     with connect(server) as connection:
         for _ in range(3):
             connection.sendall(get("/healthz"))
-            assert answered(connection).startswith(b"HTTP/1.1 200 ")
-            time.sleep(1)  # longer than a first byte may take in all
-        assert rest(connection) == b""
+            assert read_health_answer(connection).startswith(b"HTTP/1.1 200 ")
+            time.sleep(1)  # Three pauses together are longer than the deadline of a first byte.
+        assert read_until_closed(connection) == b""
 
 
-def test_an_answer_that_nobody_reads_is_not_kept(server: ApiProcess) -> None:
-    """It would keep its memory and its task for as long as the client likes."""
+def test_a_connection_whose_client_reads_no_answers_is_closed(server: ApiProcess) -> None:
+    """Otherwise the answers would hold memory and a task for as long as the client likes."""
     with socket.socket() as connection:
         connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4_096)
         connection.settimeout(_ANSWER_S)
@@ -178,7 +178,7 @@ def test_an_answer_that_nobody_reads_is_not_kept(server: ApiProcess) -> None:
         asked = get("/v1/openapi.json") * 40
         connection.sendall(asked)
         time.sleep(6)
-        received = rest(connection)
+        received = read_until_closed(connection)
     assert received.count(b"HTTP/1.1 200 ") < 40
 
 
@@ -193,25 +193,25 @@ def test_a_flood_of_headers_is_refused(server: ApiProcess) -> None:
             try:
                 connection.sendall(b"".join(flood))
             except OSError:
-                continue  # closed on us in the middle of it
-            received = rest(connection)
+                continue  # The server closed in the middle of the flood.
+            received = read_until_closed(connection)
             if received:
-                envelope(received, Code.HEADERS_TOO_LARGE)
+                assert_refused_with(received, Code.HEADERS_TOO_LARGE)
     assert httpx.get(f"{server.base_url}/healthz", timeout=_ANSWER_S).status_code == 200
 
 
 @pytest.mark.parametrize("parts", [1, 50], ids=["at-once", "in-pieces"])
-def test_more_headers_than_fit_are_431_and_a_longer_target_414(bounded: ApiProcess, parts: int) -> None:
+def test_oversized_headers_are_answered_431_and_an_oversized_target_414(bounded: ApiProcess, parts: int) -> None:
     large = get("/v1/charges", *(f"X{number}: {'y' * 1_000}" for number in range(33)))
     long = get("/v1/charges?external_id=" + "a" * 17_000)
     for said, code in ((large, Code.HEADERS_TOO_LARGE), (long, Code.URI_TOO_LONG)):
         size = -(-len(said) // parts)
-        envelope(told(bounded, *(said[at : at + size] for at in range(0, len(said), size))), code)
+        assert_refused_with(exchange(bounded, *(said[at : at + size] for at in range(0, len(said), size))), code)
     for fits in (
         get("/healthz", "Connection: close", *(f"X{number}: {'y' * 1_000}" for number in range(30))),
         get("/healthz?a=" + "a" * 16_000, "Connection: close"),
     ):
-        assert told(bounded, fits).startswith(b"HTTP/1.1 200 ")
+        assert exchange(bounded, fits).startswith(b"HTTP/1.1 200 ")
 
 
 @pytest.mark.parametrize(
@@ -229,32 +229,32 @@ def test_more_headers_than_fit_are_431_and_a_longer_target_414(bounded: ApiProce
     ],
     ids=lambda said: repr(said)[:40],
 )  # fmt: skip
-def test_what_is_no_request_is_answered_in_the_envelope(bounded: ApiProcess, said: bytes) -> None:
-    envelope(told(bounded, said), Code.MALFORMED_REQUEST)
+def test_malformed_requests_are_answered_400_in_the_error_envelope(bounded: ApiProcess, said: bytes) -> None:
+    assert_refused_with(exchange(bounded, said), Code.MALFORMED_REQUEST)
 
 
-def test_what_was_asked_before_it_is_answered_before_it(bounded: ApiProcess) -> None:
-    received = told(bounded, get("/healthz") + get("/v1/charges") + b"no request\r\n\r\n")
+def test_requests_before_a_malformed_one_are_answered_first(bounded: ApiProcess) -> None:
+    received = exchange(bounded, get("/healthz") + get("/v1/charges") + b"no request\r\n\r\n")
     first, second, third = (b"HTTP/1.1 " + part for part in received.split(b"HTTP/1.1 ")[1:])
     assert first.startswith(b"HTTP/1.1 200 ")
     assert second.startswith(b"HTTP/1.1 401 ")
-    envelope(third, Code.MALFORMED_REQUEST)
+    assert_refused_with(third, Code.MALFORMED_REQUEST)
 
 
-def test_requests_that_wait_for_answers_are_bounded(server: ApiProcess) -> None:
-    """Thousands fit into one segment, and all of them were begun before anybody else was served."""
-    received = told(server, get("/healthz") * 40) + told(server, get("/healthz") * 5_000)
+def test_pipelined_requests_beyond_the_bound_are_answered_429(server: ApiProcess) -> None:
+    """Thousands of requests fit into one segment; without a bound all of them start before other clients are served."""
+    received = exchange(server, get("/healthz") * 40) + exchange(server, get("/healthz") * 5_000)
     assert received.startswith(b"HTTP/1.1 200 ")
     answers = [b"HTTP/1.1 " + part for part in received.split(b"HTTP/1.1 ")[1:]]
     assert sum(answer.startswith(b"HTTP/1.1 200 ") for answer in answers) < 1_000
     for answer in answers:
         if not answer.startswith(b"HTTP/1.1 200 "):
-            envelope(answer, Code.RATE_LIMITED)
-    envelope(answers[-1], Code.RATE_LIMITED)
+            assert_refused_with(answer, Code.RATE_LIMITED)
+    assert_refused_with(answers[-1], Code.RATE_LIMITED)
 
 
-def chunked(server: ApiProcess, merchant: Any, **without: str) -> tuple[bytes, dict[str, str], bytes]:
-    """The head of a creation in chunks, its headers but those named in `without`, and its body as JSON."""
+def chunked_creation(server: ApiProcess, merchant: Any, **without: str) -> tuple[bytes, dict[str, str], bytes]:
+    """Returns the head of a chunked creation without the headers named in `without`, all its headers, and its body."""
     headers = {
         "Authorization": f"Bearer {server.token(merchant)}", "Idempotency-Key": secrets.token_hex(8),
         "Content-Type": "application/json", "Transfer-Encoding": "chunked", "Connection": "close",
@@ -267,21 +267,23 @@ def chunked(server: ApiProcess, merchant: Any, **without: str) -> tuple[bytes, d
 @pytest.mark.parametrize(
     ("name", "code"), [("Authorization", Code.UNAUTHENTICATED), ("Idempotency-Key", Code.IDEMPOTENCY_KEY_REQUIRED)]
 )
-def test_a_trailer_is_no_header(bounded: ApiProcess, merchant: Any, name: str, code: Code) -> None:
-    head, headers, body = chunked(bounded, merchant, left_out=name)
+def test_a_trailer_does_not_count_as_a_header(bounded: ApiProcess, merchant: Any, name: str, code: Code) -> None:
+    head, headers, body = chunked_creation(bounded, merchant, left_out=name)
     trailer = f"{name}: {headers[name]}\r\n".encode()
-    envelope(told(bounded, head, b"%x\r\n%b\r\n0\r\n%b\r\n" % (len(body), body, trailer)), code)
-    head, _, body = chunked(bounded, merchant)
-    whole = told(bounded, head, b"%x\r\n%b\r\n0\r\nChecksum: 1\r\n\r\n" % (len(body), body))
+    assert_refused_with(exchange(bounded, head, b"%x\r\n%b\r\n0\r\n%b\r\n" % (len(body), body, trailer)), code)
+    head, _, body = chunked_creation(bounded, merchant)
+    whole = exchange(bounded, head, b"%x\r\n%b\r\n0\r\nChecksum: 1\r\n\r\n" % (len(body), body))
     assert whole.startswith(b"HTTP/1.1 201 ")
 
 
-def test_blanks_around_a_headers_value_are_none_of_it(server: ApiProcess, merchant: Any) -> None:
-    head, headers, body = chunked(server, merchant)
+def test_blanks_around_a_header_value_are_stripped(server: ApiProcess, merchant: Any) -> None:
+    head, headers, body = chunked_creation(server, merchant)
     key = headers["Idempotency-Key"].encode()
     for blanks, status in ((b"%b", 201), (b" \t%b", 200), (b"%b \t ", 200)):
         asked = head.replace(key, blanks % key)
-        assert told(server, asked, b"%x\r\n%b\r\n0\r\n\r\n" % (len(body), body)).startswith(b"HTTP/1.1 %d " % status)
+        assert exchange(server, asked, b"%x\r\n%b\r\n0\r\n\r\n" % (len(body), body)).startswith(
+            b"HTTP/1.1 %d " % status
+        )
 
 
 @pytest.mark.parametrize(
@@ -290,35 +292,35 @@ def test_blanks_around_a_headers_value_are_none_of_it(server: ApiProcess, mercha
     ids=["many", "one-long", "a-name"],
 )
 def test_a_flood_of_trailers_is_refused(bounded: ApiProcess, merchant: Any, flood: list[bytes]) -> None:
-    head, _, body = chunked(bounded, merchant)
+    head, _, body = chunked_creation(bounded, merchant)
     with connect(bounded) as connection:
         connection.sendall(head + b"%x\r\n%b\r\n0\r\n" % (len(body), body))
         try:
             connection.sendall(b"".join(flood))
         except OSError:
-            return  # closed on us in the middle of it
-        received = rest(connection)
+            return  # The server closed in the middle of the flood.
+        received = read_until_closed(connection)
         if received:
-            envelope(received, Code.HEADERS_TOO_LARGE)
+            assert_refused_with(received, Code.HEADERS_TOO_LARGE)
 
 
-def creation(server: ApiProcess, merchant: Any, *more: str) -> tuple[bytes, bytes]:
-    """Head and body of one on a connection that stays open."""
-    head, _, body = chunked(server, merchant)
+def kept_alive_creation(server: ApiProcess, merchant: Any, *more: str) -> tuple[bytes, bytes]:
+    """Returns head and body of a creation with Content-Length that leaves the connection open."""
+    head, _, body = chunked_creation(server, merchant)
     length = f"Content-Length: {len(body)}".encode()
     head = head.replace(b"Transfer-Encoding: chunked", length).replace(b"Connection: close", b"X-A: b")
     return head[:-2] + b"".join(each.encode() + b"\r\n" for each in more) + b"\r\n", body
 
 
-def answers(connection: socket.socket) -> list[bytes]:
-    """The statuses of all answers, the last of which closes."""
-    return re.findall(rb"HTTP/1\.1 ([0-9]{3})", rest(connection))
+def read_statuses(connection: socket.socket) -> list[bytes]:
+    """Returns the statuses of all answers until the server closes."""
+    return re.findall(rb"HTTP/1\.1 ([0-9]{3})", read_until_closed(connection))
 
 
-def test_a_head_is_measured_apart_from_those_before_it(bounded: ApiProcess, merchant: Any) -> None:
-    """Each is within its bound, and begins in a segment in which something of another request is."""
+def test_each_head_of_a_connection_is_measured_on_its_own(bounded: ApiProcess, merchant: Any) -> None:
+    """Each head is within its bound, and starts in a segment that holds a part of another request."""
     large = [f"X-{number}: {'a' * 1_000}" for number in range(20)]
-    head, body = creation(bounded, merchant, *large)
+    head, body = kept_alive_creation(bounded, merchant, *large)
     last = get("/healthz", *large, "Connection: close")
     with connect(bounded) as connection:
         for at in range(0, len(head), 4_000):
@@ -334,29 +336,29 @@ def test_a_head_is_measured_apart_from_those_before_it(bounded: ApiProcess, merc
         for at in range(100, len(last), 4_000):
             time.sleep(0.02)
             connection.sendall(last[at : at + 4_000])
-        assert answers(connection) == [b"201", b"200", b"200"]
+        assert read_statuses(connection) == [b"201", b"200", b"200"]
 
 
-def test_a_head_that_begins_behind_a_body_is_bounded_too(bounded: ApiProcess, merchant: Any) -> None:
-    head, body = creation(bounded, merchant)
+def test_a_head_that_starts_in_the_segment_of_a_body_is_bounded_too(bounded: ApiProcess, merchant: Any) -> None:
+    head, body = kept_alive_creation(bounded, merchant)
     with connect(bounded) as connection:
         connection.sendall(head)
         time.sleep(0.1)
         connection.sendall(body + get("/healthz", *(f"X-{number}: {'a' * 1_000}" for number in range(45))))
-        assert answers(connection) == [b"201", b"431"]
+        assert read_statuses(connection) == [b"201", b"431"]
 
 
 @pytest.mark.parametrize("protocol", ["h2c", "websocket"])
 @pytest.mark.parametrize("pause_s", [0.0, 0.1], ids=["at-once", "apart"])
-def test_an_upgrade_is_ignored_and_the_body_is_a_body(
+def test_an_upgrade_is_ignored_and_the_body_is_not_read_as_a_request(
     bounded: ApiProcess, merchant: Any, protocol: str, pause_s: float
 ) -> None:
-    """Java's client asks for one with its first request. What its body says is no request."""
+    """Java's client asks for an upgrade with its first request. A request hidden in a body must not be answered."""
     upgrade = ("Connection: Upgrade, HTTP2-Settings", f"Upgrade: {protocol}", "HTTP2-Settings: AAMAAABk")
-    head, body = creation(bounded, merchant, *upgrade)
+    head, body = kept_alive_creation(bounded, merchant, *upgrade)
     smuggled = get("/healthz")
     other = get("/v1/charges/cancel", *upgrade, f"Content-Length: {len(smuggled)}").replace(b"GET", b"POST", 1)
-    chunks, _, _ = chunked(bounded, merchant)
+    chunks, _, _ = chunked_creation(bounded, merchant)
     chunks = chunks.replace(b"Connection: close\r\n", "\r\n".join(upgrade).encode() + b"\r\n")
     with connect(bounded) as connection:
         for part in (
@@ -365,39 +367,39 @@ def test_an_upgrade_is_ignored_and_the_body_is_a_body(
         ):  # fmt: skip
             connection.sendall(part)
             time.sleep(pause_s)
-        assert answers(connection) == [b"201", b"415", b"201", b"200", b"200"]
+        assert read_statuses(connection) == [b"201", b"415", b"201", b"200", b"200"]
 
 
 @pytest.mark.parametrize("version", [b"1.1", b"1.0"])
-def test_an_upgrade_on_a_connection_that_ends_is_ignored_too(
-    bounded: ApiProcess, merchant: Any, version: bytes
-) -> None:
-    head, body = creation(bounded, merchant, "Connection: close, upgrade", "Upgrade: h2c")
+def test_an_upgrade_with_connection_close_is_ignored_too(bounded: ApiProcess, merchant: Any, version: bytes) -> None:
+    head, body = kept_alive_creation(bounded, merchant, "Connection: close, upgrade", "Upgrade: h2c")
     with connect(bounded) as connection:
         connection.sendall(head.replace(b"HTTP/1.1", b"HTTP/" + version) + body)
-        assert answers(connection) == [b"201"]
+        assert read_statuses(connection) == [b"201"]
 
 
-def test_a_target_that_is_none_takes_no_answer_from_the_request_before_it(bounded: ApiProcess, merchant: Any) -> None:
-    head, body = creation(bounded, merchant)
+def test_a_malformed_target_does_not_suppress_the_answer_to_the_request_before_it(
+    bounded: ApiProcess, merchant: Any
+) -> None:
+    head, body = kept_alive_creation(bounded, merchant)
     with connect(bounded) as connection:
         connection.sendall(head + body + b"GET http:// HTTP/1.1\r\nHost: x\r\n\r\n")
-        assert answers(connection) == [b"201", b"400"]
+        assert read_statuses(connection) == [b"201", b"400"]
 
 
-def test_who_was_answered_before_the_body_is_not_answered_again(server: ApiProcess, merchant: Any) -> None:
-    """Nor told that it did not come: that would be the answer to another request."""
-    head, body = creation(server, merchant, "Expect: 100-continue")
+def test_a_request_answered_before_its_body_came_is_answered_only_once(server: ApiProcess, merchant: Any) -> None:
+    """A second answer, that the body did not come in time, would be read as the answer to another request."""
+    head, body = kept_alive_creation(server, merchant, "Expect: 100-continue")
     head = head.replace(b"Content-Length: %d" % len(body), b"Content-Length: 900000")
     with connect(server) as connection:
         connection.sendall(head)
-        assert answers(connection) == [b"413"]
+        assert read_statuses(connection) == [b"413"]
 
 
 @pytest.mark.parametrize("in_chunks", [True, False], ids=["chunked", "with-its-length"])
-def test_a_large_body_that_comes_after_its_head_is_a_body(bounded: ApiProcess, merchant: Any, in_chunks: bool) -> None:
-    """In one segment, far beyond what a head may take."""
-    head, _, body = chunked(bounded, merchant)
+def test_a_large_body_sent_after_its_head_is_accepted(bounded: ApiProcess, merchant: Any, in_chunks: bool) -> None:
+    """The body comes in one segment, far larger than a head may be."""
+    head, _, body = chunked_creation(bounded, merchant)
     whole = body + b" " * 200_000
     said = b"%x\r\n%b\r\n0\r\n\r\n" % (len(whole), whole)
     if not in_chunks:
@@ -406,17 +408,19 @@ def test_a_large_body_that_comes_after_its_head_is_a_body(bounded: ApiProcess, m
         for part in (head, said):
             connection.sendall(part)
             time.sleep(0.2)
-        assert rest(connection).startswith(b"HTTP/1.1 201 ")
+        assert read_until_closed(connection).startswith(b"HTTP/1.1 201 ")
 
 
-def test_a_body_in_chunks_of_one_byte_is_a_body(bounded: ApiProcess, merchant: Any) -> None:
-    head, _, body = chunked(bounded, merchant)
+def test_a_body_in_chunks_of_one_byte_is_accepted(bounded: ApiProcess, merchant: Any) -> None:
+    head, _, body = chunked_creation(bounded, merchant)
     whole = body + b" " * 60_000
-    assert told(bounded, head, *(b"1\r\n%c\r\n" % byte for byte in whole), b"0\r\n\r\n").startswith(b"HTTP/1.1 201 ")
+    assert exchange(bounded, head, *(b"1\r\n%c\r\n" % byte for byte in whole), b"0\r\n\r\n").startswith(
+        b"HTTP/1.1 201 "
+    )
 
 
-def test_who_shuts_his_writing_side_is_answered_all_the_same(bounded: ApiProcess, merchant: Any) -> None:
-    """RFC 9112 section 9.6 allows it, and what he asked for is done."""
+def test_a_client_that_shuts_its_writing_side_is_still_answered(bounded: ApiProcess, merchant: Any) -> None:
+    """RFC 9112 section 9.6 allows the half-close, and the request is carried out."""
     body = json.dumps({"account_id": str(merchant.account_id), "amount": "1.00"}).encode()
     headers = [
         f"Authorization: Bearer {bounded.token(merchant)}", f"Idempotency-Key: {secrets.token_hex(8)}",
@@ -426,45 +430,45 @@ def test_who_shuts_his_writing_side_is_answered_all_the_same(bounded: ApiProcess
         with connect(bounded) as connection:
             connection.sendall(said)
             connection.shutdown(socket.SHUT_WR)
-            assert rest(connection).startswith(b"HTTP/1.1 " + status)
+            assert read_until_closed(connection).startswith(b"HTTP/1.1 " + status)
 
 
-def test_a_request_cut_off_is_told_so(bounded: ApiProcess) -> None:
+def test_a_truncated_request_is_answered_400(bounded: ApiProcess) -> None:
     for said in (b"GET /v1/charges HTTP/1.1\r\nHo", get(PIX, "Content-Length: 5").replace(b"GET", b"POST", 1) + b"{"):
         with connect(bounded) as connection:
             connection.sendall(said)
             connection.shutdown(socket.SHUT_WR)
-            envelope(rest(connection), Code.MALFORMED_REQUEST)
+            assert_refused_with(read_until_closed(connection), Code.MALFORMED_REQUEST)
 
 
 @only_linux
-def test_one_address_holds_so_many_connections_and_others_are_served(bounded: ApiProcess) -> None:
+def test_connections_of_one_address_are_bounded_and_other_addresses_are_served(bounded: ApiProcess) -> None:
     held = [connect(bounded, "127.0.0.2") for _ in range(20)]
     try:
         for connection in held:
             connection.sendall(get("/healthz"))
-            assert answered(connection).startswith(b"HTTP/1.1 200 ")
+            assert read_health_answer(connection).startswith(b"HTTP/1.1 200 ")
         with connect(bounded, "127.0.0.2") as connection:
-            envelope(rest(connection), Code.RATE_LIMITED)
+            assert_refused_with(read_until_closed(connection), Code.RATE_LIMITED)
         assert httpx.get(f"{bounded.base_url}/healthz", timeout=30).status_code == 200
         held.pop().close()
         with connect(bounded, "127.0.0.2") as connection:
             connection.sendall(get("/healthz"))
-            assert answered(connection).startswith(b"HTTP/1.1 200 ")
+            assert read_health_answer(connection).startswith(b"HTTP/1.1 200 ")
     finally:
         for connection in held:
             connection.close()
 
 
 @only_linux
-def test_a_proxy_of_ours_holds_more_and_all_together_so_many(bounded: ApiProcess) -> None:
+def test_a_trusted_proxy_may_hold_more_connections_up_to_the_bound_of_the_process(bounded: ApiProcess) -> None:
     held = [connect(bounded, "127.0.0.9") for _ in range(40)]
     try:
         for connection in held:
             connection.sendall(get("/healthz"))
-            assert answered(connection).startswith(b"HTTP/1.1 200 ")
+            assert read_health_answer(connection).startswith(b"HTTP/1.1 200 ")
         with connect(bounded) as connection:
-            envelope(rest(connection), Code.SERVICE_UNAVAILABLE)
+            assert_refused_with(read_until_closed(connection), Code.SERVICE_UNAVAILABLE)
     finally:
         for connection in held:
             connection.close()
@@ -487,7 +491,7 @@ async def test_three_thousand_slow_connections_keep_no_merchant_from_creating_ch
         reader, writer = await asyncio.open_connection(
             "127.0.0.1", server.port, local_addr=(f"127.0.0.{2 + number % 4}", 0)
         )
-        # At once: opening all of them can take longer than a first byte may.
+        # Sent at once: opening all of them can take longer than the deadline of a first byte.
         writer.write(said[number % len(said)])
         slow.append((reader, writer))
     closed = asyncio.gather(*(asyncio.wait_for(_until_closed(reader), 60) for reader, _ in slow))
@@ -505,11 +509,11 @@ async def test_three_thousand_slow_connections_keep_no_merchant_from_creating_ch
     for number, (answer, (_, writer)) in enumerate(zip(answers, slow, strict=True)):
         writer.close()
         if number % len(said) and answer:
-            envelope(answer, Code.REQUEST_TIMEOUT)
+            assert_refused_with(answer, Code.REQUEST_TIMEOUT)
         else:
             assert answer == b""
             unread += number % len(said) > 0
-    # On a machine that stands still, first bytes are not read by the time they are due: those connections said nothing.
+    # On a stalled machine some first bytes are not read by their deadline: such connections are closed without answer.
     assert unread < SLOW // 10
 
 
@@ -530,8 +534,8 @@ PIECES = (
 )  # fmt: skip
 
 
-def test_no_bytes_at_all_make_it_fail(server: ApiProcess) -> None:
-    """Of a seed, so that a run can be repeated: whole requests with some bytes changed, and pieces in any order."""
+def test_random_bytes_never_break_the_server(server: ApiProcess) -> None:
+    """Whole requests with some bytes changed, and pieces in any order; seeded, so that a run can be repeated."""
     chance = random.Random(20_261_123)
     seen: set[int] = set()
     for _ in range(600):
@@ -549,7 +553,7 @@ def test_no_bytes_at_all_make_it_fail(server: ApiProcess) -> None:
                 connection.shutdown(socket.SHUT_WR)
             except OSError:
                 continue
-            answer = rest(connection)
+            answer = read_until_closed(connection)
         found = {int(status) for status in re.findall(rb"^HTTP/1\.[01] ([0-9]{3}) ", answer, re.M)}
         assert all(400 <= status < 500 or status in (100, 204) for status in found), (said, answer[:500])
         assert b"Traceback" not in answer

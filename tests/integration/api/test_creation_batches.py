@@ -1,4 +1,4 @@
-"""Creations written together: what goes wrong with one, or with the answer to all, costs no other anything."""
+"""Creations stored in one batch: an error of one or a lost reply of the whole statement does not affect the others."""
 
 import asyncio
 from collections.abc import Sequence
@@ -33,10 +33,8 @@ async def locations(pool: Any, charge_ids: Sequence[str]) -> list[str]:
 
 
 @pytest.mark.parametrize("mode", ["test", "production"])
-@pytest.mark.parametrize(
-    "lost", [ConnectionResetError, ValueError], ids=["with the connection", "and what nobody expects"]
-)
-async def test_a_charge_whose_answer_was_lost_is_answered_and_keeps_its_location(
+@pytest.mark.parametrize("lost", [ConnectionResetError, ValueError], ids=["connection lost", "unexpected error"])
+async def test_charges_of_a_batch_whose_reply_was_lost_are_answered_and_keep_their_locations(
     api: Api, pool: Any, mode: str, lost: type[Exception]
 ) -> None:
     token, failed = await api.token(mode=mode), False
@@ -69,9 +67,9 @@ async def test_a_charge_whose_answer_was_lost_is_answered_and_keeps_its_location
     assert not set(taken) & set(free)
 
 
-async def test_the_location_of_a_charge_that_may_be_stored_yet_is_nobody_elses(api: Api, pool: Any) -> None:
-    """A statement whose connection was lost goes on at the server: it may store the charge after PIX was suspended,
-    when its batch is tried again one by one and stores nothing."""
+async def test_the_location_of_a_charge_that_may_still_be_stored_is_not_reused(api: Api, pool: Any) -> None:
+    """A statement whose connection is lost keeps running at the server. It may store the charge although the retry of
+    its batch, one charge at a time, stores nothing because PIX was suspended meanwhile."""
     token, lost = await api.token(mode="production"), 0
 
     async def lose_the_batch(conn: Any, items: Any) -> set[UUID]:
@@ -104,9 +102,7 @@ async def test_the_location_of_a_charge_that_may_be_stored_yet_is_nobody_elses(a
     assert len(free) == len(refused) - lost
 
 
-async def test_who_hangs_up_leaves_the_location_of_a_charge_that_may_be_stored_yet_nobody_elses(
-    api: Api, pool: Any
-) -> None:
+async def test_a_location_that_may_still_be_stored_is_not_reused_after_its_client_hangs_up(api: Api, pool: Any) -> None:
     token, lost = await api.token(mode="production"), list[str]()
     calls: list[asyncio.Task[Any]] = []
 
@@ -137,7 +133,7 @@ async def test_who_hangs_up_leaves_the_location_of_a_charge_that_may_be_stored_y
                 posted = api.post("/v1/charges/pix", given, token=token, key=str(uuid4()))
                 calls.append(asyncio.create_task(posted))
             await asyncio.gather(*calls, return_exceptions=True)
-            # Behind the batch that they have left.
+            # This creation comes after the batch whose clients hung up.
             assert (await api.post("/v1/charges/pix", given, token=token, key=str(uuid4()))).status == 403
     finally:
         async with pool.acquire() as conn:
@@ -146,17 +142,15 @@ async def test_who_hangs_up_leaves_the_location_of_a_charge_that_may_be_stored_y
     assert not set(lost) & set(free)
 
 
-async def test_an_order_that_was_written_and_not_answered_keeps_the_location_of_its_dual_charge(
-    api: Api, pool: Any
-) -> None:
-    """Nobody else may get it: two charges would have one QR Code."""
+async def test_a_dual_charge_keeps_its_location_when_the_reply_to_its_stored_order_is_lost(api: Api, pool: Any) -> None:
+    """If another charge got the location, two charges would have one QR Code."""
     token, keys, failed = await api.token(mode="production"), [str(uuid4()) for _ in range(6)], False
 
     async def lose_the_answer_to_several(conn: Any, orders: Any) -> set[UUID]:
         nonlocal failed
         written = await order_boletos(conn, orders)
         if len(orders) == 1:
-            await asyncio.sleep(0.2)  # meanwhile the others gather
+            await asyncio.sleep(0.2)  # Meanwhile the other orders gather in one batch.
         elif not failed:
             failed = True
             raise ConnectionResetError("the answer")
@@ -181,12 +175,12 @@ async def test_an_order_that_was_written_and_not_answered_keeps_the_location_of_
     ):
         asked = [
             asyncio.create_task(api.post("/v1/charges/dual", dual_body(), token=token, key=key)) for key in keys
-        ]  # they wait for a bank
+        ]  # The requests wait for a bank that never answers.
         try:
             async with asyncio.timeout(30):
                 while len(await all_ordered()) < len(keys):  # noqa: ASYNC110
                     await asyncio.sleep(0.05)
-            await asyncio.sleep(1.5)  # those whose answer was lost are tried again, each alone
+            await asyncio.sleep(1.5)  # The orders whose reply was lost are retried one at a time.
         finally:
             for each in asked:
                 each.cancel()
@@ -197,9 +191,7 @@ async def test_an_order_that_was_written_and_not_answered_keeps_the_location_of_
     assert not set(taken) & set(free)
 
 
-async def test_a_key_that_another_transaction_holds_keeps_no_other_creation_from_being_made(
-    api: Api, pool: Any
-) -> None:
+async def test_a_key_locked_by_another_transaction_fails_no_other_creation_of_its_batch(api: Api, pool: Any) -> None:
     token, keys = await api.token(), [str(uuid4()) for _ in range(TOGETHER)]
     (made,) = await create(api, token, [str(uuid4())])
     charge = UUID(made.json()["charge_id"])
@@ -223,7 +215,9 @@ async def test_a_key_that_another_transaction_holds_keeps_no_other_creation_from
     assert again.status == 201
 
 
-async def test_a_charge_that_another_transaction_holds_keeps_no_other_from_being_cancelled(api: Api, pool: Any) -> None:
+async def test_a_charge_locked_by_another_transaction_fails_no_other_cancellation_of_its_batch(
+    api: Api, pool: Any
+) -> None:
     token = await api.token()
     made = await create(api, token, [str(uuid4()) for _ in range(TOGETHER)])
     charge_ids = [reply.json()["charge_id"] for reply in made]

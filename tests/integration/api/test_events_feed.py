@@ -1,4 +1,4 @@
-"""The feed has every event once, in order, with no number missing, whoever reads it while others write (section 8)."""
+"""The feed holds every event once, in order and without a gap in its numbers, also while others write (section 8)."""
 
 import asyncio
 from collections import Counter
@@ -17,7 +17,7 @@ POLLS_MAX = 5_000
 
 
 async def _poll(client: ApiClient, until: int, limit: int) -> list[dict[str, Any]]:
-    """Ask again and again for what came after the last number seen, as a merchant does, until so many were seen."""
+    """Polls from the last sequence number seen, as a merchant does, until `until` events were seen; returns them."""
     seen: list[dict[str, Any]] = []
     for _ in range(POLLS_MAX):
         page = await client.get("/v1/events", after_sequence=seen[-1]["sequence"] if seen else 0, limit=limit)
@@ -28,7 +28,7 @@ async def _poll(client: ApiClient, until: int, limit: int) -> list[dict[str, Any
     raise AssertionError(f"only {len(seen)} of {until} events")
 
 
-async def test_pollers_see_every_event_once_and_in_order_while_many_write(
+async def test_pollers_see_every_event_once_and_in_order_while_others_write(
     system: System, merchant: ApiMerchant, books: Books
 ) -> None:
     client = merchant.sandbox
@@ -58,7 +58,7 @@ async def test_pollers_see_every_event_once_and_in_order_while_many_write(
     assert [entry["balance_after"] for entry in entries] == [f"{number * 10}.00" for number in range(1, payments + 1)]
 
 
-async def test_an_event_is_in_the_feed_the_moment_its_answer_is_sent(merchant: ApiMerchant) -> None:
+async def test_an_event_is_in_the_feed_as_soon_as_the_request_is_answered(merchant: ApiMerchant) -> None:
     client = merchant.sandbox
     for number in range(1, 11):
         charge = await client.created()
@@ -67,7 +67,7 @@ async def test_an_event_is_in_the_feed_the_moment_its_answer_is_sent(merchant: A
         assert (newest["sequence"], newest["charge_id"]) == (number, charge["charge_id"])
 
 
-async def test_whoever_was_answered_reads_his_event_at_once_while_all_write_to_one_account(
+async def test_a_writer_reads_its_own_event_at_once_while_others_write_to_the_same_account(
     merchant: ApiMerchant,
 ) -> None:
     client = merchant.sandbox
@@ -78,7 +78,7 @@ async def test_whoever_was_answered_reads_his_event_at_once_while_all_write_to_o
             done = await (client.cancel if (writer + number) % 4 == 3 else client.pay)(charge["charge_id"])
             assert done.status == 200, done.raw
             (event,) = await client.events(charge_id=charge["charge_id"])
-            # Also where it is read by number: everything up to its own is there, without a gap.
+            # A page by sequence number also holds everything up to the writer's own event, without a gap.
             page = (await client.get("/v1/events", after_sequence=max(0, event["sequence"] - 50), limit=50)).body[
                 "data"
             ]
@@ -89,10 +89,10 @@ async def test_whoever_was_answered_reads_his_event_at_once_while_all_write_to_o
     await asyncio.gather(*(write(writer) for writer in range(WRITERS)))
 
 
-async def test_a_transaction_that_stays_open_elsewhere_keeps_no_event_from_the_feed(
+async def test_a_transaction_open_elsewhere_withholds_no_event_from_the_feed(
     system: System, merchant: ApiMerchant, books: Books
 ) -> None:
-    """Neither one that writes another account's events, nor one of another database of the cluster."""
+    """One transaction writes another account's events, one is open in another database of the cluster."""
     client, url = merchant.sandbox, system.database_url
     elsewhere = urlunsplit(urlsplit(url)._replace(path="/template1"))
     async with AsyncExitStack() as opened:
@@ -116,7 +116,7 @@ async def test_a_transaction_that_stays_open_elsewhere_keeps_no_event_from_the_f
             assert (event["sequence"], event["charge_id"]) == (number, paid["charge_id"])
 
 
-async def test_the_feed_and_the_webhook_say_the_same_words(merchant: ApiMerchant, books: Books) -> None:
+async def test_the_feed_serves_the_same_bytes_as_the_webhook_body(merchant: ApiMerchant, books: Books) -> None:
     client = merchant.sandbox
     await client.paid(external_id='aspas " e \\ barra, ação 💸')
     (event,) = await client.events()
@@ -128,13 +128,13 @@ async def test_the_feed_and_the_webhook_say_the_same_words(merchant: ApiMerchant
     assert event["external_id"] == 'aspas " e \\ barra, ação 💸'
 
 
-async def test_external_id_is_left_out_when_there_is_none(merchant: ApiMerchant) -> None:
+async def test_an_event_omits_external_id_when_the_charge_has_none(merchant: ApiMerchant) -> None:
     await merchant.sandbox.paid()
     (event,) = await merchant.sandbox.events()
     assert "external_id" not in event
 
 
-async def test_after_sequence_implies_the_oldest_first(merchant: ApiMerchant) -> None:
+async def test_after_sequence_lists_the_oldest_first(merchant: ApiMerchant) -> None:
     client = merchant.sandbox
     for _ in range(5):
         await client.paid()
@@ -152,7 +152,9 @@ async def test_after_sequence_implies_the_oldest_first(merchant: ApiMerchant) ->
     assert (against.status, against.code) == (400, "VALIDATION_ERROR")
 
 
-async def test_anomalies_are_told(system: System, merchant: ApiMerchant, books: Books) -> None:
+async def test_a_duplicate_payment_is_reported_as_a_payment_anomaly_event(
+    system: System, merchant: ApiMerchant, books: Books
+) -> None:
     client = merchant.sandbox
     paid = await client.paid("10.00", external_id="pedido-3")
     await money_arrives(system, books, paid["charge_id"], 1234)
@@ -178,5 +180,5 @@ async def test_anomalies_are_told(system: System, merchant: ApiMerchant, books: 
     assert received["payment_id"] != anomaly["payment_id"]
 
 
-async def test_the_books_are_clean_after_all_of_it(system: System) -> None:
+async def test_the_books_are_clean_after_the_tests_of_this_file(system: System) -> None:
     assert_books_are_clean(system)

@@ -1,4 +1,4 @@
-"""A charge whose time has passed is expired for whoever looks, and for those nobody looks at; once each (section 5)."""
+"""An overdue charge expires exactly once: when a request reads or changes it, or by the sweeper (section 5)."""
 
 import asyncio
 from datetime import UTC, datetime, timedelta
@@ -33,7 +33,7 @@ async def _assert_expired_once(client: ApiClient, charge_id: str) -> None:
     assert event["expires_at"] == charge["expires_at"]
 
 
-async def test_a_lookup_expires_what_it_finds_overdue(system: System, merchant: ApiMerchant, books: Books) -> None:
+async def test_a_lookup_expires_an_overdue_charge(system: System, merchant: ApiMerchant, books: Books) -> None:
     with paused(system, "worker"):
         charge_id = await _overdue(books, merchant.sandbox)
         answers = await asyncio.gather(*(merchant.sandbox.charge(charge_id) for _ in range(30)))
@@ -41,7 +41,7 @@ async def test_a_lookup_expires_what_it_finds_overdue(system: System, merchant: 
         await _assert_expired_once(merchant.sandbox, charge_id)
 
 
-async def test_a_list_and_its_filters_show_what_is_overdue_as_expired(
+async def test_lists_filters_and_the_summary_show_overdue_charges_as_expired(
     system: System, merchant: ApiMerchant, books: Books
 ) -> None:
     client = merchant.sandbox
@@ -56,7 +56,7 @@ async def test_a_list_and_its_filters_show_what_is_overdue_as_expired(
         assert (summary["expired"], summary["pending"]) == (6, 0)
 
 
-async def test_the_feed_tells_what_is_overdue(system: System, merchant: ApiMerchant, books: Books) -> None:
+async def test_reading_the_feed_expires_overdue_charges(system: System, merchant: ApiMerchant, books: Books) -> None:
     with paused(system, "worker"):
         charge_id = await _overdue(books, merchant.sandbox)
         (event,) = await merchant.sandbox.events()
@@ -64,7 +64,7 @@ async def test_the_feed_tells_what_is_overdue(system: System, merchant: ApiMerch
 
 
 @pytest.mark.parametrize("act", ["cancel", "cancel by id", "cancel by reference", "pay"])
-async def test_nothing_can_be_done_with_an_overdue_charge(
+async def test_an_overdue_charge_can_be_neither_paid_nor_cancelled(
     system: System, merchant: ApiMerchant, books: Books, act: str
 ) -> None:
     client = merchant.sandbox
@@ -77,13 +77,15 @@ async def test_nothing_can_be_done_with_an_overdue_charge(
         else:
             name = {"charge_id": charge_id} if act == "cancel by id" else {"external_id": "late"}
             answer = await client.post("/v1/charges/cancel", name)
-        # By reference only pending charges are looked at, and it is none any more.
+        # A reference finds pending charges only, and this one is no longer pending.
         expected = (404, "CHARGE_NOT_FOUND") if act == "cancel by reference" else (409, "CHARGE_NOT_PENDING")
         assert (answer.status, answer.code) == expected
         await _assert_expired_once(client, charge_id)
 
 
-async def test_a_replay_of_its_creation_shows_it_expired(system: System, merchant: ApiMerchant, books: Books) -> None:
+async def test_a_replayed_creation_shows_its_overdue_charge_as_expired(
+    system: System, merchant: ApiMerchant, books: Books
+) -> None:
     client = merchant.sandbox
     mark = fingerprint("POST", "/v1/charges/pix", client.body("10.00", expires_in=60))
     with paused(system, "worker"):
@@ -94,8 +96,9 @@ async def test_a_replay_of_its_creation_shows_it_expired(system: System, merchan
         await _assert_expired_once(client, charge_id)
 
 
-async def test_the_sweeper_expires_what_nobody_reads(merchant: ApiMerchant, books: Books) -> None:
-    """Some are overdue already, one becomes so while we watch; both modes. Only the write side is looked at."""
+async def test_the_sweeper_expires_charges_that_nobody_reads(merchant: ApiMerchant, books: Books) -> None:
+    """In each mode two charges are overdue and a third becomes overdue meanwhile. Only the write side is polled: an
+    API read would expire them itself."""
     charge_ids = [
         await created_before(books, client, test=test, ago_s=120, lifetime_s=lifetime_s)
         for client, test in ((merchant.sandbox, True), (merchant.production, False))
@@ -115,7 +118,7 @@ async def test_the_sweeper_expires_what_nobody_reads(merchant: ApiMerchant, book
         await _assert_expired_once(merchant.production, charge_id)
 
 
-async def test_readers_and_the_sweeper_at_once_expire_once(merchant: ApiMerchant, books: Books) -> None:
+async def test_concurrent_reads_and_the_sweeper_expire_each_charge_once(merchant: ApiMerchant, books: Books) -> None:
     client = merchant.sandbox
     charge_ids = [await _overdue(books, client) for _ in range(30)]
     await asyncio.gather(
@@ -130,7 +133,7 @@ async def test_readers_and_the_sweeper_at_once_expire_once(merchant: ApiMerchant
     assert [event["sequence"] for event in events] == list(range(1, 31))
 
 
-async def test_a_charge_in_time_stays_pending(merchant: ApiMerchant, books: Books) -> None:
+async def test_a_charge_stays_pending_until_it_expires(merchant: ApiMerchant, books: Books) -> None:
     charge_id = await created_before(books, merchant.sandbox, test=True, ago_s=50, lifetime_s=60)
     charge = await merchant.sandbox.charge(charge_id)
     assert charge["status"] == "pending"
@@ -141,5 +144,5 @@ async def test_a_charge_in_time_stays_pending(merchant: ApiMerchant, books: Book
     assert (await merchant.sandbox.pay(charge_id)).status == 200
 
 
-async def test_the_books_are_clean_after_all_of_it(system: System) -> None:
+async def test_the_books_are_clean_after_the_tests_of_this_file(system: System) -> None:
     assert_books_are_clean(system)

@@ -1,6 +1,6 @@
-"""A merchant goes on reading where he was after everything was dumped and restored into a fresh cluster.
+"""After a dump and a restore into a fresh cluster a merchant continues to read the feed where he stopped.
 
-Numbers and cursors name rows of his account, and nothing of the server they lay on.
+Sequence numbers and cursors refer to rows of the account, and to nothing of the server that held them.
 """
 
 import asyncio
@@ -27,14 +27,14 @@ RESTORE_S_MAX = 60
 
 @pytest_asyncio.fixture
 async def before(servers: Any) -> AsyncIterator[str]:
-    """The application's URL of a migrated database of the test's own, in the cluster of all tests."""
+    """The application's URL of a migrated database that only this test uses, in the cluster of all tests."""
     async with own_database(servers, "dumped") as url:
         yield url
 
 
 @pytest.fixture
 def after() -> Iterator[EmbeddedPostgres]:
-    """An empty cluster made this moment: its transactions count from the beginning."""
+    """A new, empty cluster: its transaction ids start from the beginning."""
     home = temporary_home()
     postgres = EmbeddedPostgres()
     try:
@@ -79,7 +79,7 @@ class Reader:
         return reply.json()["data"], reply.json()["next_cursor"]
 
 
-async def test_after_a_restore_old_cursors_go_on_and_new_events_come_after_the_old_ones(
+async def test_after_a_restore_old_cursors_still_work_and_new_events_follow_the_old_ones(
     servers: Any, before: str, after: EmbeddedPostgres
 ) -> None:
     async with open_api(before, servers.redis_url) as api:
@@ -90,13 +90,13 @@ async def test_after_a_restore_old_cursors_go_on_and_new_events_come_after_the_o
         downwards, desc = await reader.page("type=payment.received&limit=2")
     async with asyncio.timeout(RESTORE_S_MAX):
         await asyncio.to_thread(restore, owner_of(servers, before), after.dsn)
-    # Roles are the cluster's own, so a dump has none of their rights: a migration grants them.
+    # Roles belong to the cluster, so a dump holds none of their rights: a migration grants them.
     assert await migrate(after.dsn, app_url=after.app_dsn, report_url=after.report_dsn) == []
     async with open_api(after.app_dsn, servers.redis_url) as api_now:
         reader = Reader(api_now, api.first)
         await reader.paid(2)
         rest, end = await reader.page(f"order=asc&limit=100&cursor={asc}")
-        assert upwards + rest[:-2] == whole, "none twice, none missing, each in its own words"
+        assert upwards + rest[:-2] == whole, "an event is missing, repeated or changed"
         assert [event["sequence"] for event in rest] == [4, 5, 6, 7, 8, 9]
         assert end is None
         older, _ = await reader.page(f"type=payment.received&limit=100&cursor={desc}")

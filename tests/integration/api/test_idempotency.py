@@ -1,4 +1,5 @@
-"""An Idempotency-Key makes its charge once, whatever runs at once and whatever has stopped (contract section 4)."""
+"""An Idempotency-Key creates its charge once, however many requests run at once and whether or not Redis works
+(contract section 4)."""
 
 import asyncio
 import json
@@ -31,8 +32,8 @@ from tests.support.system import System
 AT_ONCE = 50
 
 
-async def _fifty(client: ApiClient, books: Books, key: str) -> None:
-    """Fifty equal creations at once make one charge, told to all of them."""
+async def _assert_fifty_create_one_charge(client: ApiClient, books: Books, key: str) -> None:
+    """Sends fifty equal creations at once; asserts that they create one charge and that all of them get it."""
     answers = await asyncio.gather(*(client.create("12.34", key=key, external_id=key) for _ in range(AT_ONCE)))
     assert Counter(answer.status for answer in answers) == {201: 1, 200: AT_ONCE - 1}
     assert len({answer.body["charge_id"] for answer in answers}) == 1
@@ -41,35 +42,35 @@ async def _fifty(client: ApiClient, books: Books, key: str) -> None:
     assert await books.fetchval("SELECT count(*) FROM charge WHERE external_id = $1", key) == 1
 
 
-async def test_fifty_at_once_over_several_processes_make_one_charge(
+async def test_fifty_equal_requests_over_several_processes_create_one_charge(
     system: System, merchant: ApiMerchant, books: Books
 ) -> None:
     assert len(system.pids("api")) > 1
     for client in (merchant.sandbox, merchant.production):
-        await _fifty(client, books, str(uuid4()))
+        await _assert_fifty_create_one_charge(client, books, str(uuid4()))
 
 
-async def test_fifty_at_once_make_one_charge_while_redis_is_silent(
+async def test_fifty_equal_requests_create_one_charge_while_redis_is_silent(
     system: System, merchant: ApiMerchant, books: Books
 ) -> None:
     await merchant.sandbox.token()
     with paused(system, "redis"):
         for _ in range(3):
-            await _fifty(merchant.sandbox, books, str(uuid4()))
+            await _assert_fifty_create_one_charge(merchant.sandbox, books, str(uuid4()))
 
 
-async def test_fifty_at_once_make_one_charge_while_redis_is_killed(
+async def test_fifty_equal_requests_create_one_charge_while_redis_is_killed(
     system: System, merchant: ApiMerchant, books: Books
 ) -> None:
     await merchant.sandbox.token()
     old = killed(system, "redis")
     for _ in range(3):
-        await _fifty(merchant.sandbox, books, str(uuid4()))
+        await _assert_fifty_create_one_charge(merchant.sandbox, books, str(uuid4()))
     await asyncio.to_thread(replaced, system, "redis", old)
-    await _fifty(merchant.sandbox, books, str(uuid4()))
+    await _assert_fifty_create_one_charge(merchant.sandbox, books, str(uuid4()))
 
 
-async def test_fifty_at_once_make_one_charge_while_redis_is_flushed(
+async def test_fifty_equal_requests_create_one_charge_while_redis_is_flushed(
     system: System, merchant: ApiMerchant, books: Books
 ) -> None:
     redis = Redis.from_url(system.redis_url)
@@ -82,20 +83,22 @@ async def test_fifty_at_once_make_one_charge_while_redis_is_flushed(
     flushing = asyncio.create_task(flush())
     try:
         for _ in range(5):
-            await _fifty(merchant.sandbox, books, str(uuid4()))
+            await _assert_fifty_create_one_charge(merchant.sandbox, books, str(uuid4()))
     finally:
         flushing.cancel()
         await asyncio.gather(flushing, return_exceptions=True)
         await redis.aclose()
 
 
-async def test_a_redis_that_takes_no_writes_refuses_nobody(system: System, merchant: ApiMerchant, books: Books) -> None:
-    """Out of disk, or without its replicas, Redis answers every write with an error."""
+async def test_creations_succeed_while_redis_refuses_writes(
+    system: System, merchant: ApiMerchant, books: Books
+) -> None:
+    """Redis answers every write with an error if its disk is full or its replicas are missing."""
     redis = Redis.from_url(system.redis_url)
-    await asyncio.sleep(2.1)  # until whoever has just lost Redis to another test asks it again
+    await asyncio.sleep(2.1)  # A process that lost Redis in another test tries it again after 2 s.
     try:
         await redis.config_set("min-replicas-to-write", 1)
-        await _fifty(merchant.sandbox, books, str(uuid4()))
+        await _assert_fifty_create_one_charge(merchant.sandbox, books, str(uuid4()))
         charge = await merchant.sandbox.created()
         assert (await merchant.sandbox.pay(charge["charge_id"])).status == 200
     finally:
@@ -103,7 +106,7 @@ async def test_a_redis_that_takes_no_writes_refuses_nobody(system: System, merch
         await redis.aclose()
 
 
-async def test_the_same_key_and_body_replay_whatever_the_spelling_of_the_json(merchant: ApiMerchant) -> None:
+async def test_the_same_key_and_body_replay_regardless_of_json_spelling(merchant: ApiMerchant) -> None:
     client, key = merchant.sandbox, str(uuid4())
     payer = {"name": "Zé Açaí", "document": "12345678909"}
     first = await client.create("10.00", key=key, payer=payer, description="x")
@@ -128,7 +131,7 @@ async def test_the_same_key_and_body_replay_whatever_the_spelling_of_the_json(me
         assert answer.headers["Idempotency-Key"] == key
 
 
-async def test_the_same_key_with_another_body_is_refused_and_makes_nothing(merchant: ApiMerchant) -> None:
+async def test_the_same_key_with_another_body_is_refused_and_creates_nothing(merchant: ApiMerchant) -> None:
     client, key = merchant.sandbox, str(uuid4())
     charge = await client.created("10.00", key=key)
     others: list[dict[str, Any]] = [{"amount": "10.01"}, {"amount": "10.0"}, {"expires_in": 600}, {"unknown": 1}]
@@ -138,7 +141,7 @@ async def test_the_same_key_with_another_body_is_refused_and_makes_nothing(merch
     assert [each["charge_id"] for each in await client.all("/v1/charges")] == [charge["charge_id"]]
 
 
-async def test_of_fifty_with_one_key_and_two_bodies_one_body_wins(merchant: ApiMerchant) -> None:
+async def test_one_body_wins_when_fifty_requests_share_a_key_and_have_two_bodies(merchant: ApiMerchant) -> None:
     key = str(uuid4())
     answers = await asyncio.gather(
         *(merchant.sandbox.create(f"{1 + number % 2}.00", key=key) for number in range(AT_ONCE))
@@ -226,7 +229,7 @@ async def test_kyc_is_required_in_production_and_not_in_the_sandbox(system: Syst
         assert (await merchant.sandbox.create()).status == 201
 
 
-async def test_an_approval_counts_at_once(system: System) -> None:
+async def test_an_approval_takes_effect_at_once(system: System) -> None:
     async with new_merchant(system, kyc="pending") as merchant:
         key = str(uuid4())
         assert (await merchant.production.create(key=key)).code == "KYC_REQUIRED"
@@ -234,7 +237,7 @@ async def test_an_approval_counts_at_once(system: System) -> None:
         assert (await merchant.production.create(key=key)).status == 201
 
 
-async def test_a_block_counts_at_once_whatever_each_process_remembers(system: System) -> None:
+async def test_a_block_takes_effect_at_once_in_every_process_despite_its_cache(system: System) -> None:
     async with new_merchant(system) as merchant:
         client, key = merchant.production, str(uuid4())
         charge = await client.created(key=key)
@@ -252,7 +255,7 @@ async def test_a_block_counts_at_once_whatever_each_process_remembers(system: Sy
             *(client.ask("POST", "/v1/charge-schedules", json=schedule, key=str(uuid4())) for _ in range(4)),
         )
         assert {(answer.status, answer.code) for answer in answers} == {(403, "KYC_REQUIRED")}
-        assert (await client.create(key=key)).body["charge_id"] == charge["charge_id"], "a replay is answered"
+        assert (await client.create(key=key)).body["charge_id"] == charge["charge_id"], "a block must not stop a replay"
         assert (await merchant.sandbox.create()).status == 201
         system.json("merchant", "approve", client.account_id)
         assert (await client.create()).status == 201
@@ -260,7 +263,7 @@ async def test_a_block_counts_at_once_whatever_each_process_remembers(system: Sy
         assert made.status == 201, made.raw
 
 
-async def test_a_key_tells_what_it_made(merchant: ApiMerchant) -> None:
+async def test_a_key_lookup_tells_its_state_its_resource_and_its_replays(merchant: ApiMerchant) -> None:
     client, key = merchant.sandbox, str(uuid4())
     unknown = await client.get(f"/v1/idempotency-keys/{key}")
     assert (unknown.status, unknown.body["state"], unknown.body["resource_id"]) == (200, "unknown", None)
@@ -280,7 +283,7 @@ async def test_a_key_tells_what_it_made(merchant: ApiMerchant) -> None:
 
 
 @pytest.mark.parametrize("key", ["order/42", "a b?c=d&e#f%2F", "~!@$'()*+,;=:", "k" * 255])
-async def test_every_key_that_can_be_used_can_be_asked_about(merchant: ApiMerchant, key: str) -> None:
+async def test_every_valid_key_can_be_looked_up(merchant: ApiMerchant, key: str) -> None:
     charge = await merchant.sandbox.created(key=key)
     from yarl import URL
 
@@ -291,8 +294,8 @@ async def test_every_key_that_can_be_used_can_be_asked_about(merchant: ApiMercha
     assert (answer.status, told.get("key"), told.get("resource_id")) == (200, key, charge["charge_id"])
 
 
-async def _held(books: Books, client: ApiClient, key: str, act: Callable[[], Awaitable[Any]]) -> Any:
-    """Act while creations under this key cannot get past the primary key, because another transaction is at it."""
+async def _act_while_key_is_locked(books: Books, client: ApiClient, key: str, act: Callable[[], Awaitable[Any]]) -> Any:
+    """Runs `act` while another transaction holds this key's row, so that creations with the key wait for it."""
     transaction = books.transaction()
     await transaction.start()
     await books.execute(
@@ -312,7 +315,7 @@ async def _state(client: ApiClient, key: str) -> str:
     return str((await client.get(f"/v1/idempotency-keys/{key}")).body["state"])
 
 
-async def test_equal_requests_wait_for_the_first_while_it_runs(merchant: ApiMerchant, books: Books) -> None:
+async def test_equal_requests_wait_while_the_first_one_runs(merchant: ApiMerchant, books: Books) -> None:
     client, key = merchant.sandbox, str(uuid4())
     asked: list[asyncio.Task[Answer]] = []
 
@@ -327,14 +330,14 @@ async def test_equal_requests_wait_for_the_first_while_it_runs(merchant: ApiMerc
         await asyncio.sleep(0.3)
         assert not any(each.done() for each in asked)
 
-    await _held(books, client, key, act)
+    await _act_while_key_is_locked(books, client, key, act)
     answers = await asyncio.gather(*asked)
     assert Counter(answer.status for answer in answers) == {201: 1, 200: 9}
     assert await _state(client, key) == "completed"
 
 
-async def _leave(client: ApiClient, key: str, after_s: float | None) -> None:
-    """Ask for a creation and hang up after so long, or as soon as the answer begins: before it is read."""
+async def _create_and_hang_up(client: ApiClient, key: str, after_s: float | None) -> None:
+    """Sends a creation and aborts the connection after `after_s`; None: when the first byte of the answer arrives."""
     body = json.dumps(client.body()).encode()
     host, port = client.base_url.removeprefix("http://").split(":")
     reader, writer = await asyncio.open_connection(host, int(port))
@@ -349,17 +352,19 @@ async def _leave(client: ApiClient, key: str, after_s: float | None) -> None:
     writer.transport.abort()
 
 
-async def test_a_client_that_hangs_up_neither_undoes_nor_doubles(
+async def test_a_client_that_hangs_up_neither_undoes_nor_doubles_its_charge(
     system: System, merchant: ApiMerchant, books: Books
 ) -> None:
     chance, keys = random.Random(7), [str(uuid4()) for _ in range(60)]
     await merchant.sandbox.token()
-    # The first stays until its answer begins: somebody gets through, however busy the machine is.
+    # The first client waits until its answer begins, so at least one creation gets through on a busy machine.
     after_s = [None, *(chance.uniform(0, 0.03) for _ in keys[1:])]
-    await asyncio.gather(*(_leave(merchant.sandbox, key, wait_s) for key, wait_s in zip(keys, after_s, strict=True)))
+    await asyncio.gather(
+        *(_create_and_hang_up(merchant.sandbox, key, wait_s) for key, wait_s in zip(keys, after_s, strict=True))
+    )
     answers = await asyncio.gather(*(merchant.sandbox.create(key=key) for key in keys))
     assert {answer.status for answer in answers} <= {200, 201}
-    assert 200 in {answer.status for answer in answers}, "nobody got through before hanging up"
+    assert 200 in {answer.status for answer in answers}, "no creation was stored before its client hung up"
     again = await asyncio.gather(*(merchant.sandbox.create(key=key) for key in keys))
     assert [each.body["charge_id"] for each in again] == [each.body["charge_id"] for each in answers]
     assert len(await merchant.sandbox.all("/v1/charges", limit=100)) == len(keys)
@@ -371,7 +376,7 @@ async def test_a_client_that_hangs_up_neither_undoes_nor_doubles(
     await until_answer(none_open)
 
 
-async def test_a_client_that_hangs_up_while_others_wait_leaves_them_their_charge(
+async def test_requests_waiting_behind_a_client_that_hangs_up_still_get_one_charge(
     merchant: ApiMerchant, books: Books
 ) -> None:
     client, key = merchant.sandbox, str(uuid4())
@@ -379,16 +384,16 @@ async def test_a_client_that_hangs_up_while_others_wait_leaves_them_their_charge
     waiting: list[asyncio.Task[Answer]] = []
 
     async def act() -> None:
-        await _leave(client, key, 0.2)
+        await _create_and_hang_up(client, key, 0.2)
         waiting.extend(asyncio.create_task(client.create(key=key)) for _ in range(5))
         await asyncio.sleep(0.2)
 
-    await _held(books, client, key, act)
+    await _act_while_key_is_locked(books, client, key, act)
     answers = await asyncio.gather(*waiting)
     assert {answer.status for answer in answers} <= {200, 201}
     assert len({answer.body["charge_id"] for answer in answers}) == 1
     assert len(await client.all("/v1/charges")) == 1
 
 
-async def test_the_books_are_clean_after_all_of_it(system: System) -> None:
+async def test_the_books_are_clean_after_the_tests_of_this_file(system: System) -> None:
     assert_books_are_clean(system)

@@ -1,4 +1,4 @@
-"""Whatever is another merchant's, of the other mode, or not there at all, is answered in the same bytes (spec, 9)."""
+"""A resource of another merchant, one of the other mode and an unknown one get the same bytes as answer (spec, 9)."""
 
 import asyncio
 from collections.abc import AsyncIterator, Callable
@@ -13,16 +13,16 @@ from domain.mode import Mode
 from tests.support.merchant import Answer, ApiClient, ApiMerchant, books_of, money_arrives, new_merchant
 from tests.support.system import System
 
-NOBODY = "01a1fdc2-2be1-7deb-b4f8-5fa37a19dbc1"
+UNKNOWN_ID = "01a1fdc2-2be1-7deb-b4f8-5fa37a19dbc1"
 
 
 class Strangers(NamedTuple):
-    """Two merchants, each with a pending and a paid charge in either mode, of the same reference."""
+    """Two merchants. Each has a pending and a paid charge in each mode, both of a mode with the same external_id."""
 
     mine: ApiMerchant
     theirs: ApiMerchant
     charges: dict[tuple[str, str, str], str]
-    """By whose (mine, theirs), mode (sandbox, production) and status (pending, paid)."""
+    """Charge ids by owner (mine, theirs), mode (sandbox, production) and status (pending, paid)."""
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="session")
@@ -40,7 +40,7 @@ async def strangers(system: System) -> AsyncIterator[Strangers]:
 
 
 def _id_routes() -> list[tuple[str, str]]:
-    """Every route that takes an identifier in its path, from the table of routes."""
+    """Method and path of every route that takes an identifier in its path, from the table of routes."""
     return [(route.method, route.path) for route in ROUTES if "{" in route.path]
 
 
@@ -59,12 +59,14 @@ async def _ask(client: ApiClient, method: Any, path: str, identifier: str) -> An
 
 @pytest.mark.parametrize("mode", ["sandbox", "production"])
 @pytest.mark.parametrize(("method", "path"), [each for each in _id_routes() if "charge_id" in each[1]])
-async def test_a_charge_of_anybody_else_is_like_none(strangers: Strangers, method: Any, path: str, mode: str) -> None:
-    only = _ROUTES[method, path].mode  # refused before the charge is looked for
+async def test_a_foreign_charge_is_answered_like_an_unknown_one(
+    strangers: Strangers, method: Any, path: str, mode: str
+) -> None:
+    only = _ROUTES[method, path].mode  # The other mode is refused before the charge is looked up.
     gated = only is not None and (only is Mode.SANDBOX) != (mode == "sandbox")
     client: ApiClient = getattr(strangers.mine, mode)
     other = "production" if mode == "sandbox" else "sandbox"
-    unknown = (await _ask(client, method, path, NOBODY)).but_for_the_request_id()
+    unknown = (await _ask(client, method, path, UNKNOWN_ID)).but_for_the_request_id()
     assert unknown[0] == (403 if gated else 404)
     assert (b"SANDBOX_ONLY" if gated else b"CHARGE_NOT_FOUND") in unknown[1]
     foreign = [
@@ -73,16 +75,16 @@ async def test_a_charge_of_anybody_else_is_like_none(strangers: Strangers, metho
         if whose == "theirs" or its_mode == other
     ]
     assert len(foreign) == 6
-    for identifier in (*foreign, str(uuid4()), "x", NOBODY.upper()):
+    for identifier in (*foreign, str(uuid4()), "x", UNKNOWN_ID.upper()):
         assert (await _ask(client, method, path, identifier)).but_for_the_request_id() == unknown
-    for spelled in _OTHER_SPELLINGS:  # told what it looks like, whoever's it is
-        answers = [await _ask(client, method, path, spelled(each)) for each in (NOBODY, *foreign)]
+    for spelled in _OTHER_SPELLINGS:  # The answer depends on the spelling alone, not on who owns the charge.
+        answers = [await _ask(client, method, path, spelled(each)) for each in (UNKNOWN_ID, *foreign)]
         assert {answer.but_for_the_request_id() for answer in answers} == {answers[0].but_for_the_request_id()}
         assert (answers[0].status, answers[0].code) == (unknown[0], "SANDBOX_ONLY" if gated else "CHARGE_NOT_FOUND")
 
 
-async def test_a_stranger_who_asks_at_the_same_moment_as_the_owner_gets_nothing(strangers: Strangers) -> None:
-    """Lookups of a moment travel together: each gets its own answer."""
+async def test_a_lookup_batched_with_the_owners_still_gives_a_stranger_404(strangers: Strangers) -> None:
+    """Lookups that arrive together share one statement; each caller still gets its own answer."""
     charge_id = strangers.charges["mine", "sandbox", "pending"]
     clients = [strangers.mine.sandbox, strangers.theirs.sandbox, strangers.mine.production, strangers.theirs.production]
     for client in clients:
@@ -91,32 +93,32 @@ async def test_a_stranger_who_asks_at_the_same_moment_as_the_owner_gets_nothing(
     assert [answer.status for answer in answers] == [200, 404, 404, 404] * 30
 
 
-async def test_another_spelling_of_an_own_id_names_nothing(strangers: Strangers) -> None:
+async def test_a_charge_is_not_found_by_another_spelling_of_its_id(strangers: Strangers) -> None:
     charge_id = strangers.charges["mine", "sandbox", "pending"]
     for spelled in (charge_id.upper(), charge_id.replace("-", ""), f"urn:uuid:{charge_id}", f"{{{charge_id}}}"):
         assert (await strangers.mine.sandbox.get(f"/v1/charges/{spelled}")).code == "CHARGE_NOT_FOUND"
 
 
 @pytest.mark.parametrize(("method", "path"), [each for each in _id_routes() if "account_id" in each[1]])
-async def test_an_account_of_anybody_else_is_like_none(strangers: Strangers, method: str, path: str) -> None:
+async def test_a_foreign_account_is_answered_like_an_unknown_one(strangers: Strangers, method: str, path: str) -> None:
     client = strangers.mine.sandbox
-    unknown = (await _ask(client, method, path, NOBODY)).but_for_the_request_id()
+    unknown = (await _ask(client, method, path, UNKNOWN_ID)).but_for_the_request_id()
     assert unknown[0] == 404
     assert b"WALLET_ACCOUNT_NOT_FOUND" in unknown[1]
     for identifier in (strangers.theirs.sandbox.account_id, client.account_id.upper(), "x"):
         assert (await _ask(client, method, path, identifier)).but_for_the_request_id() == unknown
 
 
-async def test_the_table_of_routes_has_no_identifier_this_file_does_not_know() -> None:
+async def test_every_path_identifier_of_the_routes_has_an_isolation_test() -> None:
     names = {path[path.index("{") + 1 : path.index(":")] for _, path in _id_routes()}
-    # Deliveries are told apart in tests/contract/test_webhook_api.py, refunds, schedules, withdrawals and requests in
-    # test_refunds.py, test_schedules.py, test_withdrawals.py and test_request_bodies.py, where they are made.
+    # tests/contract/test_webhook_api.py tests the isolation of deliveries; test_refunds.py, test_schedules.py,
+    # test_withdrawals.py and test_request_bodies.py test that of the resources they create.
     elsewhere = {"delivery_id", "refund_id", "schedule_id", "withdrawal_id", "request_id"}
     assert names == {"charge_id", "account_id", "key"} | elsewhere
 
 
 @pytest.mark.parametrize("mode", ["sandbox", "production"])
-async def test_a_reference_or_id_of_anybody_else_cancels_nothing(strangers: Strangers, mode: str) -> None:
+async def test_a_foreign_external_id_or_charge_id_cancels_nothing(strangers: Strangers, mode: str) -> None:
     client: ApiClient = getattr(strangers.mine, mode)
     other = "production" if mode == "sandbox" else "sandbox"
     unknown = (await client.post("/v1/charges/cancel", {"external_id": "nobody's"})).but_for_the_request_id()
@@ -130,9 +132,9 @@ async def test_a_reference_or_id_of_anybody_else_cancels_nothing(strangers: Stra
             assert answer.but_for_the_request_id() == unknown
 
 
-async def test_a_charge_cannot_be_made_for_anybody_else(strangers: Strangers) -> None:
+async def test_a_charge_cannot_be_created_for_another_account(strangers: Strangers) -> None:
     client = strangers.mine.production
-    answers = [await client.create(account_id=each) for each in (NOBODY, strangers.theirs.sandbox.account_id)]
+    answers = [await client.create(account_id=each) for each in (UNKNOWN_ID, strangers.theirs.sandbox.account_id)]
     assert answers[0].code == "CHARGE_NOT_FOUND"
     assert answers[0].but_for_the_request_id() == answers[1].but_for_the_request_id()
     for merchant, mode in (
@@ -144,7 +146,7 @@ async def test_a_charge_cannot_be_made_for_anybody_else(strangers: Strangers) ->
 
 
 @pytest.mark.parametrize("mode", ["sandbox", "production"])
-async def test_lists_hold_the_own_rows_of_the_mode_and_no_others(strangers: Strangers, mode: str) -> None:
+async def test_lists_hold_only_the_callers_own_rows_of_the_mode(strangers: Strangers, mode: str) -> None:
     client: ApiClient = getattr(strangers.mine, mode)
     own = {strangers.charges["mine", mode, status] for status in ("pending", "paid")}
     paid = {strangers.charges["mine", mode, "paid"]}
@@ -160,7 +162,7 @@ async def test_lists_hold_the_own_rows_of_the_mode_and_no_others(strangers: Stra
 
 
 @pytest.mark.parametrize("mode", ["sandbox", "production"])
-async def test_filters_with_identifiers_of_others_find_nothing(strangers: Strangers, mode: str) -> None:
+async def test_filters_with_foreign_identifiers_find_nothing(strangers: Strangers, mode: str) -> None:
     client: ApiClient = getattr(strangers.mine, mode)
     other = "production" if mode == "sandbox" else "sandbox"
     for (whose, its_mode, _), charge_id in strangers.charges.items():

@@ -1,4 +1,5 @@
-"""Lists: each filter shows what it says, limits and cursors are read strictly, a walk misses and repeats nothing."""
+"""Lists: each filter selects what it names, limits and cursors are read strictly, and paging neither misses nor repeats
+a row."""
 
 import asyncio
 from base64 import urlsafe_b64decode, urlsafe_b64encode
@@ -20,8 +21,8 @@ CPF = "52998224725"
 _WALKS_MAX = 20
 
 
-class Seen(NamedTuple):
-    """A merchant with charges of every state, some from two days ago."""
+class ListedMerchant(NamedTuple):
+    """A merchant with pending, paid, cancelled and expired charges, two of them from two days ago."""
 
     merchant: ApiMerchant
     client: ApiClient
@@ -39,7 +40,7 @@ class Seen(NamedTuple):
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="session")
-async def seen(system: System) -> AsyncIterator[Seen]:
+async def listed(system: System) -> AsyncIterator[ListedMerchant]:
     async with new_merchant(system) as merchant, books_of(system) as books:
         client = merchant.sandbox
         ago_s = 2 * 86_400.0
@@ -52,65 +53,65 @@ async def seen(system: System) -> AsyncIterator[Seen]:
         paid = (await client.paid("20.00", external_id="new", payer={"document": CPF}))["charge_id"]
         cancelled = (await client.created(external_id="other"))["charge_id"]
         await client.cancel(cancelled)
-        yield Seen(merchant, client, pending, paid, cancelled, expired, overpaid)
+        yield ListedMerchant(merchant, client, pending, paid, cancelled, expired, overpaid)
 
 
 def _day(days_ago: float = 0) -> str:
-    """A day of São Paulo."""
+    """Returns the day `days_ago` in São Paulo."""
     return (datetime.now(SAO_PAULO) - timedelta(days=days_ago)).date().isoformat()
 
 
-async def test_charges_by_every_filter(seen: Seen) -> None:
-    newest_first = [seen.cancelled, seen.paid, seen.pending]
-    two_days_ago = await seen.ids("charges", created_to=_day(1))
-    assert sorted(two_days_ago) == sorted([seen.expired, seen.overpaid])
+async def test_every_filter_of_charges_selects_the_right_ones(listed: ListedMerchant) -> None:
+    newest_first = [listed.cancelled, listed.paid, listed.pending]
+    two_days_ago = await listed.ids("charges", created_to=_day(1))
+    assert sorted(two_days_ago) == sorted([listed.expired, listed.overpaid])
     everything = [*newest_first, *two_days_ago]
     expected: list[tuple[dict[str, Any], list[str]]] = [
         ({}, everything),
         ({"order": "desc"}, everything),
         ({"order": "asc"}, everything[::-1]),
-        ({"status": "pending"}, [seen.pending]),
-        ({"status": ["paid", "cancelled"]}, [seen.cancelled, seen.paid, seen.overpaid]),
-        ({"status": ["paid", "paid"], "order": "asc"}, [seen.overpaid, seen.paid]),
+        ({"status": "pending"}, [listed.pending]),
+        ({"status": ["paid", "cancelled"]}, [listed.cancelled, listed.paid, listed.overpaid]),
+        ({"status": ["paid", "paid"], "order": "asc"}, [listed.overpaid, listed.paid]),
         ({"status": ["refunded", "failed"]}, []),
         ({"payment_method": "pix"}, everything),
         ({"payment_method": ["boleto", "boleto_hibrido", "boleto_pix"]}, []),
-        ({"payment_method": ["boleto", "pix"], "status": "cancelled"}, [seen.cancelled]),
-        ({"external_id": "new"}, [seen.paid, seen.pending]),
-        ({"external_id": "old", "status": "paid"}, [seen.overpaid]),
+        ({"payment_method": ["boleto", "pix"], "status": "cancelled"}, [listed.cancelled]),
+        ({"external_id": "new"}, [listed.paid, listed.pending]),
+        ({"external_id": "old", "status": "paid"}, [listed.overpaid]),
         ({"external_id": "nobody's"}, []),
-        ({"payer_document": CPF}, [seen.paid, seen.pending]),
-        ({"payer_document": CPF, "status": "paid"}, [seen.paid]),
-        ({"payer_document": f"{CPF[:3]}.{CPF[3:6]}.{CPF[6:9]}-{CPF[9:]}"}, [seen.paid, seen.pending]),
+        ({"payer_document": CPF}, [listed.paid, listed.pending]),
+        ({"payer_document": CPF, "status": "paid"}, [listed.paid]),
+        ({"payer_document": f"{CPF[:3]}.{CPF[3:6]}.{CPF[6:9]}-{CPF[9:]}"}, [listed.paid, listed.pending]),
         ({"payer_document": "11144477735"}, []),
         ({"payer_document": "-"}, []),
-        ({"txid": seen.paid.replace("-", "")}, [seen.paid]),
-        ({"txid": seen.paid.replace("-", ""), "status": "pending"}, []),
-        ({"txid": seen.paid.replace("-", ""), "external_id": "new", "payer_document": CPF}, [seen.paid]),
-        ({"txid": seen.paid.replace("-", ""), "external_id": "old"}, []),
-        ({"txid": seen.paid.replace("-", ""), "due_to": _day()}, []),
-        ({"payer_document": CPF, "external_id": "new", "order": "asc"}, [seen.pending, seen.paid]),
+        ({"txid": listed.paid.replace("-", "")}, [listed.paid]),
+        ({"txid": listed.paid.replace("-", ""), "status": "pending"}, []),
+        ({"txid": listed.paid.replace("-", ""), "external_id": "new", "payer_document": CPF}, [listed.paid]),
+        ({"txid": listed.paid.replace("-", ""), "external_id": "old"}, []),
+        ({"txid": listed.paid.replace("-", ""), "due_to": _day()}, []),
+        ({"payer_document": CPF, "external_id": "new", "order": "asc"}, [listed.pending, listed.paid]),
         ({"txid": "BOLETO1"}, []),
         ({"nosso_numero": "31285570000000001"}, []),
         ({"integrador_code": "INTG-AAAAAA"}, []),
         ({"created_from": _day()}, newest_first),
         ({"created_from": _day(2), "created_to": _day(2)}, two_days_ago),
         ({"created_from": _day(-1)}, []),
-        ({"status": "paid", "created_to": _day(1)}, [seen.overpaid]),
+        ({"status": "paid", "created_to": _day(1)}, [listed.overpaid]),
         ({"due_from": _day()}, []),
         ({"due_to": _day(), "status": "pending"}, []),
-        # The last day of the calendar is a day: what has no due date is not due by then.
+        # The last day of the calendar is a valid bound; a charge without due date is not due by then either.
         ({"due_to": "9999-12-31"}, []),
         ({"external_id": "new", "due_to": "9999-12-31"}, []),
         ({"external_id": "new", "due_from": "9999-12-31", "due_to": "9999-12-31"}, []),
-        ({"txid": seen.paid.replace("-", ""), "due_to": "9999-12-31"}, []),
+        ({"txid": listed.paid.replace("-", ""), "due_to": "9999-12-31"}, []),
     ]
     for asked, charge_ids in expected:
-        assert await seen.ids("charges", **asked) == charge_ids, asked
+        assert await listed.ids("charges", **asked) == charge_ids, asked
 
 
-async def test_the_id_of_a_boleto_is_no_txid(system: System) -> None:
-    """A PIX charge's txid is its id, without the dashes; a boleto has none, or one that its bank chose."""
+async def test_the_id_of_a_boleto_is_not_found_as_a_txid(system: System) -> None:
+    """The txid of a PIX charge is its id without the dashes. A boleto has no txid, or one that its bank chose."""
     async with new_merchant(system) as merchant, books_of(system) as books:
         client = merchant.sandbox
         boleto = await boleto_issued_before(
@@ -123,7 +124,7 @@ async def test_the_id_of_a_boleto_is_no_txid(system: System) -> None:
         assert {row["count"] for row in summary} == {0}
 
 
-async def test_the_summary_counts_what_the_list_shows(seen: Seen) -> None:
+async def test_the_summary_counts_the_charges_that_the_list_shows(listed: ListedMerchant) -> None:
     for asked in (
         {},
         {"external_id": "new"},
@@ -132,8 +133,8 @@ async def test_the_summary_counts_what_the_list_shows(seen: Seen) -> None:
         {"due_to": _day()},
         {"external_id": "new", "due_to": "9999-12-31"},
     ):
-        rows = await seen.client.all("/v1/charges", **asked)
-        summary = (await seen.client.get("/v1/charges/summary", **asked)).body["data"]
+        rows = await listed.client.all("/v1/charges", **asked)
+        summary = (await listed.client.get("/v1/charges/summary", **asked)).body["data"]
         assert {row["status"]: (row["count"], row["amount"]) for row in summary if row["count"]} == {
             status: (
                 sum(row["status"] == status for row in rows),
@@ -144,33 +145,33 @@ async def test_the_summary_counts_what_the_list_shows(seen: Seen) -> None:
         assert [row["status"] for row in summary] == ["pending", "paid", "expired", "cancelled", "refunded", "failed"]
 
 
-async def test_payments_by_every_filter(seen: Seen) -> None:
+async def test_every_filter_of_payments_selects_the_right_ones(listed: ListedMerchant) -> None:
     expected: list[tuple[dict[str, Any], list[str]]] = [
-        ({}, [seen.paid, seen.overpaid]),
-        ({"order": "asc"}, [seen.overpaid, seen.paid]),
-        ({"paid_from": _day()}, [seen.paid]),
-        ({"paid_to": _day(1)}, [seen.overpaid]),
-        ({"paid_from": _day(2), "paid_to": _day()}, [seen.paid, seen.overpaid]),
-        ({"charge_id": seen.paid}, [seen.paid]),
-        ({"charge_id": seen.pending}, []),
-        ({"external_id": "old"}, [seen.overpaid]),
-        ({"external_id": "old", "charge_id": seen.paid}, []),
-        ({"method": "pix"}, [seen.paid, seen.overpaid]),
+        ({}, [listed.paid, listed.overpaid]),
+        ({"order": "asc"}, [listed.overpaid, listed.paid]),
+        ({"paid_from": _day()}, [listed.paid]),
+        ({"paid_to": _day(1)}, [listed.overpaid]),
+        ({"paid_from": _day(2), "paid_to": _day()}, [listed.paid, listed.overpaid]),
+        ({"charge_id": listed.paid}, [listed.paid]),
+        ({"charge_id": listed.pending}, []),
+        ({"external_id": "old"}, [listed.overpaid]),
+        ({"external_id": "old", "charge_id": listed.paid}, []),
+        ({"method": "pix"}, [listed.paid, listed.overpaid]),
         ({"method": "boleto"}, []),
-        ({"anomaly": "amount_mismatch"}, [seen.overpaid]),
+        ({"anomaly": "amount_mismatch"}, [listed.overpaid]),
         ({"anomaly": "amount_mismatch", "paid_from": _day()}, []),
         ({"anomaly": "amount_mismatch", "method": "boleto"}, []),
         ({"anomaly": "duplicate"}, []),
     ]
     for asked, charge_ids in expected:
-        assert await seen.ids("payments", **asked) == charge_ids, asked
+        assert await listed.ids("payments", **asked) == charge_ids, asked
 
 
-async def test_events_by_every_filter(seen: Seen) -> None:
+async def test_every_filter_of_events_selects_the_right_ones(listed: ListedMerchant) -> None:
     received, anomaly, expired, cancelled = "payment.received", "payment.anomaly", "charge.expired", "charge.cancelled"
     in_order = [
-        (seen.expired, expired), (seen.overpaid, received), (seen.overpaid, anomaly), (seen.paid, received),
-        (seen.cancelled, cancelled),
+        (listed.expired, expired), (listed.overpaid, received), (listed.overpaid, anomaly), (listed.paid, received),
+        (listed.cancelled, cancelled),
     ]  # fmt: skip
     expected: list[tuple[dict[str, Any], list[tuple[str, str]]]] = [
         ({}, in_order[::-1]),
@@ -179,77 +180,79 @@ async def test_events_by_every_filter(seen: Seen) -> None:
         ({"after_sequence": 3, "type": received}, in_order[3:4]),
         ({"type": received, "order": "asc"}, [in_order[1], in_order[3]]),
         ({"type": [expired, cancelled, "charge.refunded"]}, [in_order[4], in_order[0]]),
-        ({"charge_id": seen.overpaid}, [in_order[2], in_order[1]]),
-        ({"charge_id": seen.overpaid, "type": anomaly}, [in_order[2]]),
+        ({"charge_id": listed.overpaid}, [in_order[2], in_order[1]]),
+        ({"charge_id": listed.overpaid, "type": anomaly}, [in_order[2]]),
         ({"external_id": "old", "order": "asc"}, in_order[:3]),
         ({"external_id": "old", "type": [expired, received], "order": "asc"}, in_order[:2]),
-        ({"charge_id": seen.paid, "external_id": "old"}, []),
+        ({"charge_id": listed.paid, "external_id": "old"}, []),
         ({"created_from": _day(), "created_to": _day(), "order": "asc"}, in_order),
         ({"created_to": _day(1)}, []),
         ({"created_from": _day(-1)}, []),
     ]
     for asked, rows in expected:
-        shown = [(row["charge_id"], row["type"]) for row in await seen.client.all("/v1/events", limit=2, **asked)]
+        shown = [(row["charge_id"], row["type"]) for row in await listed.client.all("/v1/events", limit=2, **asked)]
         assert shown == rows, asked
 
 
-async def test_the_ledger_by_every_filter(seen: Seen) -> None:
+async def test_every_filter_of_the_ledger_selects_the_right_entries(listed: ListedMerchant) -> None:
     expected: list[tuple[dict[str, Any], list[str]]] = [
-        ({}, [seen.paid, seen.overpaid]),
-        ({"order": "asc"}, [seen.overpaid, seen.paid]),
-        ({"type": "payment"}, [seen.paid, seen.overpaid]),
+        ({}, [listed.paid, listed.overpaid]),
+        ({"order": "asc"}, [listed.overpaid, listed.paid]),
+        ({"type": "payment"}, [listed.paid, listed.overpaid]),
         ({"type": "refund"}, []),
-        ({"created_from": _day()}, [seen.paid, seen.overpaid]),
+        ({"created_from": _day()}, [listed.paid, listed.overpaid]),
         ({"created_to": _day(1)}, []),
         ({"created_from": _day(-1)}, []),
-        ({"type": "payment", "created_from": _day(1), "created_to": _day()}, [seen.paid, seen.overpaid]),
+        ({"type": "payment", "created_from": _day(1), "created_to": _day()}, [listed.paid, listed.overpaid]),
     ]
     for asked, charge_ids in expected:
-        assert await seen.ids("ledger", **asked) == charge_ids, asked
+        assert await listed.ids("ledger", **asked) == charge_ids, asked
 
 
 @pytest.mark.parametrize("name", LISTS)
-async def test_limits_are_read_strictly(seen: Seen, name: str) -> None:
+async def test_a_limit_that_is_no_positive_integer_is_refused_and_one_above_100_is_reduced(
+    listed: ListedMerchant, name: str
+) -> None:
     wrong = (
         "0", "-1", "abc", "", "1e3", "1.0", "+1", " 1", "0x10", "1_0", "٣", "１０", "²", "0" * 5000, "-" + "9" * 5000,
     )  # fmt: skip
     for limit in wrong:
-        answer = await seen.client.get(seen.path(name), limit=limit)
+        answer = await listed.client.get(listed.path(name), limit=limit)
         assert (answer.status, answer.code) == (400, "LIMIT_INVALID"), limit[:20]
-    repeated = await seen.client.get(seen.path(name), limit=["1", "1"])
+    repeated = await listed.client.get(listed.path(name), limit=["1", "1"])
     assert (repeated.status, repeated.code) == (400, "LIMIT_INVALID")
-    everything = (await seen.client.get(seen.path(name))).body["data"]
+    everything = (await listed.client.get(listed.path(name))).body["data"]
     for limit in ("101", "100", "4294967297", "9" * 5000, "0" * 40 + "9"):
-        assert (await seen.client.get(seen.path(name), limit=limit)).body["data"] == everything
-    assert (await seen.client.get(seen.path(name), limit="1")).body["data"] == everything[:1]
+        assert (await listed.client.get(listed.path(name), limit=limit)).body["data"] == everything
+    assert (await listed.client.get(listed.path(name), limit="1")).body["data"] == everything[:1]
 
 
-async def test_a_page_has_25_rows_unless_told_otherwise_and_never_more_than_100(merchant_of_many: ApiClient) -> None:
+async def test_a_page_has_25_rows_by_default_and_at_most_100(client_of_150_charges: ApiClient) -> None:
     for asked, rows in (({}, 25), ({"limit": 101}, 100), ({"limit": 10**30}, 100), ({"limit": 99}, 99)):
-        assert len((await merchant_of_many.get("/v1/charges", **asked)).body["data"]) == rows
+        assert len((await client_of_150_charges.get("/v1/charges", **asked)).body["data"]) == rows
 
 
 @pytest.mark.parametrize("name", LISTS)
-async def test_what_is_no_filter_is_refused_and_not_ignored(seen: Seen, name: str) -> None:
+async def test_unknown_filters_and_invalid_dates_are_refused(listed: ListedMerchant, name: str) -> None:
     for asked in ({"page": 1}, {"Status": "paid"}, {"offset": 3}, {"status[]": "paid"}, {"": "x"}):
-        answer = await seen.client.get(seen.path(name), **asked)
+        answer = await listed.client.get(listed.path(name), **asked)
         assert (answer.status, answer.code) == (400, "VALIDATION_ERROR"), asked
         assert answer.body["error"]["fields"]
     days = {"charges": "created_from", "payments": "paid_from", "events": "created_from", "ledger": "created_from"}[
         name
     ]
     for day in ("2026-13-01", "2026-02-30", "20260101", "2026-1-1", "2026-W01-1", "", "now", "２０２６-01-01"):
-        answer = await seen.client.get(seen.path(name), **{days: day})
+        answer = await listed.client.get(listed.path(name), **{days: day})
         assert (answer.status, answer.code) == (400, "DATE_RANGE_INVALID"), day
     backwards = {days: "2026-02-02", days.replace("from", "to"): "2026-02-01"}
-    assert (await seen.client.get(seen.path(name), **backwards)).code == "DATE_RANGE_INVALID"
+    assert (await listed.client.get(listed.path(name), **backwards)).code == "DATE_RANGE_INVALID"
     for far in ({days: "9999-12-31"}, {days.replace("from", "to"): "0001-01-01"}):
-        assert (await seen.client.get(seen.path(name), **far)).body == {"data": [], "next_cursor": None}
-    assert (await seen.client.get(seen.path(name), order="up")).code == "VALIDATION_ERROR"
-    assert (await seen.client.get(seen.path(name), order=["asc", "asc"])).code == "VALIDATION_ERROR"
+        assert (await listed.client.get(listed.path(name), **far)).body == {"data": [], "next_cursor": None}
+    assert (await listed.client.get(listed.path(name), order="up")).code == "VALIDATION_ERROR"
+    assert (await listed.client.get(listed.path(name), order=["asc", "asc"])).code == "VALIDATION_ERROR"
 
 
-async def test_filters_of_one_list_are_unknown_to_the_others(seen: Seen) -> None:
+async def test_each_list_refuses_filters_of_other_lists_and_unknown_values(listed: ListedMerchant) -> None:
     for name, asked in (
         ("charges", {"type": "payment.received"}),
         ("charges", {"status": "unknown"}),
@@ -264,33 +267,33 @@ async def test_filters_of_one_list_are_unknown_to_the_others(seen: Seen) -> None
         ("ledger", {"type": "gift"}),
         ("ledger", {"charge_id": "x"}),
     ):
-        answer = await seen.client.get(seen.path(name), **asked)
+        answer = await listed.client.get(listed.path(name), **asked)
         assert (answer.status, answer.code) == (400, "VALIDATION_ERROR"), (name, asked)
 
 
-async def test_a_query_that_is_no_text_is_refused(seen: Seen) -> None:
-    sent = {"Authorization": f"Bearer {await seen.client.token()}"}
+async def test_a_query_that_is_not_readable_text_is_refused(listed: ListedMerchant) -> None:
+    sent = {"Authorization": f"Bearer {await listed.client.token()}"}
     for query in ("external_id=%FF", "external_id=%00", "external_id=%ED%A0%80", "a=1&" * 200):
-        url = URL(f"{seen.client.base_url}/v1/charges?{query}", encoded=True)
-        async with seen.client.http.get(url, headers=sent) as answer:
+        url = URL(f"{listed.client.base_url}/v1/charges?{query}", encoded=True)
+        async with listed.client.http.get(url, headers=sent) as answer:
             assert (answer.status, (await answer.json())["error"]["code"]) == (400, "VALIDATION_ERROR"), query[:30]
 
 
-def _invalid(answer: Answer) -> None:
+def _assert_cursor_invalid(answer: Answer) -> None:
     assert (answer.status, answer.code) == (400, "CURSOR_INVALID"), answer.raw
 
 
-async def _cursor(seen: Seen, name: str, **asked: Any) -> str:
-    """Where a walk with these filters goes on."""
-    page = await seen.client.get(seen.path(name), limit=1, **asked)
+async def _cursor(listed: ListedMerchant, name: str, **asked: Any) -> str:
+    """Returns the cursor of the second page of one row with these filters."""
+    page = await listed.client.get(listed.path(name), limit=1, **asked)
     assert page.body["next_cursor"] is not None
     return str(page.body["next_cursor"])
 
 
 @pytest.mark.parametrize("name", LISTS)
-async def test_a_cursor_altered_anywhere_is_refused(seen: Seen, name: str) -> None:
-    path, cursor = seen.path(name), await _cursor(seen, name)
-    assert (await seen.client.get(path, cursor=cursor)).status == 200
+async def test_a_cursor_altered_anywhere_is_refused(listed: ListedMerchant, name: str) -> None:
+    path, cursor = listed.path(name), await _cursor(listed, name)
+    assert (await listed.client.get(path, cursor=cursor)).status == 200
     raw = urlsafe_b64decode(cursor + "=" * (-len(cursor) % 4))
     altered = [
         urlsafe_b64encode(raw[:at] + bytes([raw[at] ^ 1 << at % 8]) + raw[at + 1 :]).decode().rstrip("=")
@@ -301,38 +304,38 @@ async def test_a_cursor_altered_anywhere_is_refused(seen: Seen, name: str) -> No
     altered += [cursor + each for each in ("=", "==", "A", "AAAA", " ", "\n", "%00", ".", "é")]
     altered += [f" {cursor}", cursor.lower(), cursor.swapcase(), cursor + cursor, "A" * 10_240, "!!!!", "e30", "null"]
     assert cursor not in altered
-    for answer in await asyncio.gather(*(seen.client.get(path, cursor=each) for each in altered)):
-        _invalid(answer)
-    _invalid(await seen.client.get(path, cursor=[cursor, cursor]))
+    for answer in await asyncio.gather(*(listed.client.get(path, cursor=each) for each in altered)):
+        _assert_cursor_invalid(answer)
+    _assert_cursor_invalid(await listed.client.get(path, cursor=[cursor, cursor]))
 
 
-async def test_a_cursor_belongs_to_its_list_account_mode_and_filters(system: System, seen: Seen) -> None:
+async def test_a_cursor_belongs_to_its_list_account_mode_and_filters(system: System, listed: ListedMerchant) -> None:
     filtered: dict[str, list[dict[str, Any]]] = {
         "charges": [{"status": "paid"}, {"order": "asc"}, {"created_from": _day(3)}, {"external_id": "new"}],
         "payments": [{"method": "pix"}, {"order": "asc"}, {"paid_from": _day(3)}],
         "events": [{"type": "payment.received"}, {"order": "asc"}, {"external_id": "old"}, {"after_sequence": 0}],
         "ledger": [{"type": "payment"}, {"order": "asc"}, {"created_from": _day(3)}],
     }
-    cursors = {name: await _cursor(seen, name) for name in LISTS}
+    cursors = {name: await _cursor(listed, name) for name in LISTS}
     async with new_merchant(system) as stranger:
         for name, cursor in cursors.items():
             for other in set(LISTS) - {name}:
-                _invalid(await seen.client.get(seen.path(other), cursor=cursor))
+                _assert_cursor_invalid(await listed.client.get(listed.path(other), cursor=cursor))
             for asked in filtered[name]:
-                _invalid(await seen.client.get(seen.path(name), cursor=cursor, **asked))
-                own = await _cursor(seen, name, **asked)
-                assert (await seen.client.get(seen.path(name), cursor=own, **asked)).status == 200
-                _invalid(await seen.client.get(seen.path(name), cursor=own))
-            _invalid(await seen.merchant.production.get(seen.path(name), cursor=cursor))
-            theirs = seen.path(name).replace(seen.client.account_id, stranger.sandbox.account_id)
-            _invalid(await stranger.sandbox.get(theirs, cursor=cursor))
-            # The size of the next page is the reader's to choose.
-            assert (await seen.client.get(seen.path(name), cursor=cursor, limit=3)).status == 200
+                _assert_cursor_invalid(await listed.client.get(listed.path(name), cursor=cursor, **asked))
+                own = await _cursor(listed, name, **asked)
+                assert (await listed.client.get(listed.path(name), cursor=own, **asked)).status == 200
+                _assert_cursor_invalid(await listed.client.get(listed.path(name), cursor=own))
+            _assert_cursor_invalid(await listed.merchant.production.get(listed.path(name), cursor=cursor))
+            theirs = listed.path(name).replace(listed.client.account_id, stranger.sandbox.account_id)
+            _assert_cursor_invalid(await stranger.sandbox.get(theirs, cursor=cursor))
+            # A reader may change the size of the next page.
+            assert (await listed.client.get(listed.path(name), cursor=cursor, limit=3)).status == 200
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="session")
-async def merchant_of_many(system: System) -> AsyncIterator[ApiClient]:
-    """A merchant with 150 charges, of which 50 are paid."""
+async def client_of_150_charges(system: System) -> AsyncIterator[ApiClient]:
+    """The sandbox client of a merchant with 150 charges, of which 50 are paid."""
     async with new_merchant(system) as merchant:
         for _ in range(3):
             made = await asyncio.gather(*(merchant.sandbox.created() for _ in range(50)))
@@ -342,10 +345,10 @@ async def merchant_of_many(system: System) -> AsyncIterator[ApiClient]:
 
 @pytest.mark.parametrize("order", ["asc", "desc"])
 @pytest.mark.parametrize("name", ["charges", "events", "ledger", "payments"])
-async def test_a_walk_misses_and_repeats_nothing_while_others_write(
-    merchant_of_many: ApiClient, name: str, order: str
+async def test_paging_misses_and_repeats_no_row_while_others_write(
+    client_of_150_charges: ApiClient, name: str, order: str
 ) -> None:
-    client = merchant_of_many
+    client = client_of_150_charges
     path = f"/v1/accounts/{client.account_id}/ledger" if name == "ledger" else f"/v1/{name}"
     identity = {"charges": "charge_id", "events": "event_id", "ledger": "entry_id", "payments": "payment_id"}[name]
     walking = True
@@ -356,27 +359,27 @@ async def test_a_walk_misses_and_repeats_nothing_while_others_write(
             await client.pay(charge["charge_id"])
 
     async def walk() -> int:
-        """How many rows were met that were not there before."""
-        there = {row[identity] for row in await client.all(path, limit=100)}
+        """Pages through the list; returns how many rows were added meanwhile."""
+        before = {row[identity] for row in await client.all(path, limit=100)}
         walked = [row[identity] for row in await client.all(path, limit=7, order=order)]
         assert len(walked) == len(set(walked))
-        assert there <= set(walked)
-        return len(walked) - len(there)
+        assert before <= set(walked)
+        return len(walked) - len(before)
 
     writers = [asyncio.create_task(write()) for _ in range(3)]
     try:
         met = await walk()
-        for _ in range(_WALKS_MAX):  # on a busy machine one may end before anything is written
+        for _ in range(_WALKS_MAX):  # On a busy machine a walk may end before anything is written.
             if met or order == "desc":
                 break
             met = await walk()
     finally:
         walking = False
         await asyncio.gather(*writers)
-    assert met or order == "desc", "nobody wrote meanwhile"
+    assert met or order == "desc", "no row was written during any walk"
 
 
-async def test_rows_of_one_instant_are_walked_one_by_one(system: System, seen: Seen) -> None:
+async def test_paging_shows_rows_of_the_same_instant_once_each(system: System, listed: ListedMerchant) -> None:
     async with new_merchant(system) as merchant, books_of(system) as books:
         charge = await merchant.sandbox.created()
         at = datetime.now(UTC)

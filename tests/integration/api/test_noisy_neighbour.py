@@ -1,8 +1,8 @@
-"""What one account asks for never keeps another waiting: neither its lists and sums, nor a flood in its sandbox, nor
-its people's pages.
+"""Slow requests of one account do not delay another: neither its lists and sums, nor a flood in its sandbox, nor the
+pages of its people.
 
-An account's requests are held up by a lock on one charge of it, which each of them wants to expire: as a sum over
-millions of rows would hold them, but for exactly as long as the test likes.
+The tests stall an account's requests by a lock on one overdue charge, which each request tries to expire. A sum over
+millions of rows would stall them in the same way, but not for exactly as long as a test needs.
 """
 
 import asyncio
@@ -22,7 +22,7 @@ from tests.support.dashboard import person_of
 from tests.support.merchant import created_before
 
 PIX = "/v1/charges/pix"
-# More than there are connections in any pool.
+# More than any pool has connections.
 MANY = 40
 
 
@@ -48,8 +48,8 @@ async def client_of(server: ApiProcess, merchant: MerchantCreated, mode: str) ->
 
 
 @asynccontextmanager
-async def held_up(pool: Any, merchant: MerchantCreated, *, test: bool) -> AsyncIterator[str]:
-    """A charge of the merchant that is overdue, and locked until the block ends."""
+async def stalled_account(pool: Any, merchant: MerchantCreated, *, test: bool) -> AsyncIterator[str]:
+    """Yields an overdue charge of the merchant that stays locked until the block ends."""
     owner = SimpleNamespace(account_id=str(merchant.account_id))
     async with pool.acquire() as conn:
         charge_id = await created_before(conn, owner, test=test, ago_s=120, lifetime_s=60)  # type: ignore[arg-type]
@@ -58,8 +58,8 @@ async def held_up(pool: Any, merchant: MerchantCreated, *, test: bool) -> AsyncI
         yield charge_id
 
 
-async def works(client: httpx.AsyncClient, merchant: MerchantCreated) -> None:
-    """Whatever a merchant asks for in a day."""
+async def assert_all_operations_succeed(client: httpx.AsyncClient, merchant: MerchantCreated) -> None:
+    """Creates, reads, lists and cancels, as a merchant does in a day."""
     body = {"account_id": str(merchant.account_id), "amount": "1.00"}
     made = await client.post(PIX, json=body, headers={"idempotency-key": secrets.token_hex(8)})
     assert made.status_code == 201, made.text
@@ -75,16 +75,16 @@ async def works(client: httpx.AsyncClient, merchant: MerchantCreated) -> None:
 
 
 @pytest.mark.parametrize("path", ["/v1/charges/summary", "/v1/charges", "/v1/events"])
-async def test_one_account_s_lists_and_sums_keep_no_other_waiting(
+async def test_slow_lists_and_sums_of_one_account_do_not_delay_another(
     server: ApiProcess, merchants: list[MerchantCreated], pool: Any, path: str
 ) -> None:
     noisy, quiet = merchants
     async with client_of(server, noisy, "production") as loud, client_of(server, quiet, "production") as client:
-        async with held_up(pool, noisy, test=False):
+        async with stalled_account(pool, noisy, test=False):
             asked = [asyncio.create_task(loud.get(path)) for _ in range(MANY)]
-            await asyncio.sleep(0.3)  # they are all at the server
-            await works(client, quiet)
-            assert not any(task.done() for task in asked), "they were answered before: nothing was held up"
+            await asyncio.sleep(0.3)  # By now all requests are at the server.
+            await assert_all_operations_succeed(client, quiet)
+            assert not any(task.done() for task in asked), "requests were answered early: nothing stalled them"
         statuses = {answer.status_code for answer in await asyncio.gather(*asked)}
     assert statuses <= {200, 429}
     assert 200 in statuses
@@ -95,17 +95,17 @@ async def test_a_flood_in_the_sandbox_does_not_delay_production(
 ) -> None:
     noisy, quiet = merchants
     async with client_of(server, noisy, "test") as loud, client_of(server, quiet, "production") as client:
-        async with held_up(pool, noisy, test=True) as charge_id:
+        async with stalled_account(pool, noisy, test=True) as charge_id:
             asked = []
-            for _ in range(MANY):  # one behind the other, so that they are no single batch
+            for _ in range(MANY):  # One after the other, so that they do not form a single batch.
                 asked.append(asyncio.create_task(loud.post(f"/v1/charges/{charge_id}/cancel")))
                 await asyncio.sleep(0.02)
-            await works(client, quiet)
-            assert not any(task.done() for task in asked), "they were answered before: nothing was held up"
+            await assert_all_operations_succeed(client, quiet)
+            assert not any(task.done() for task in asked), "requests were answered early: nothing stalled them"
         assert {answer.status_code for answer in await asyncio.gather(*asked)} <= {200, 409}
 
 
-async def test_one_account_s_pages_keep_neither_payers_nor_other_people_waiting(
+async def test_slow_dashboard_pages_of_one_account_do_not_delay_payers_or_other_people(
     server: ApiProcess, merchants: list[MerchantCreated], pool: Any
 ) -> None:
     noisy, quiet = merchants
@@ -117,7 +117,7 @@ async def test_one_account_s_pages_keep_neither_payers_nor_other_people_waiting(
         body = {"account_id": str(quiet.account_id), "amount": "1.00"}
         made = await client.post(PIX, json=body, headers={"idempotency-key": secrets.token_hex(8)})
         public_id = made.json()["public_id"]
-        async with held_up(pool, noisy, test=False):
+        async with stalled_account(pool, noisy, test=False):
             paths = ["/painel/cobrancas", "/painel/cobrancas.csv", "/painel"]
             kinds = [*paths, "/painel/cobrancas.xlsx"]
             asked = [asyncio.create_task(loud.get(kinds[number % 4])) for number in range(MANY)]
@@ -125,11 +125,11 @@ async def test_one_account_s_pages_keep_neither_payers_nor_other_people_waiting(
             assert (await client.get(f"/pagar/{public_id}")).status_code == 200
             for path in paths:
                 await person.opened(path)
-            assert not any(task.done() for task in asked), "they were answered before: nothing was held up"
+            assert not any(task.done() for task in asked), "requests were answered early: nothing stalled them"
         assert {seen.status for seen in await asyncio.gather(*asked)} <= {200, 429}
 
 
-async def test_a_list_that_takes_too_long_is_given_up(
+async def test_a_list_that_takes_too_long_is_answered_503(
     server: ApiProcess, merchants: list[MerchantCreated], pool: Any
 ) -> None:
     async with client_of(server, merchants[1], "production") as client:

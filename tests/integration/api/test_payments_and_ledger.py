@@ -1,4 +1,5 @@
-"""Money that arrives is credited once and to the cent, whatever it arrives on (contract sections 5, 7 and 10)."""
+"""Money that arrives is credited once and to the cent, in whatever state its charge is (contract sections 5, 7 and
+10)."""
 
 import asyncio
 from collections import Counter
@@ -21,7 +22,8 @@ from tests.support.system import System
 
 
 async def assert_the_ledger_adds_up(client: ApiClient) -> list[dict[str, Any]]:
-    """Dense numbers, each balance_after the one before plus the amount, the balance the sum and the last of them."""
+    """Asserts that the sequence has no gap, that every balance_after follows from the one before, and that the balance
+    is the sum; returns the entries."""
     entries = await client.ledger()
     assert [entry["sequence"] for entry in entries] == list(range(1, len(entries) + 1))
     running = Decimal(0)
@@ -33,7 +35,7 @@ async def assert_the_ledger_adds_up(client: ApiClient) -> list[dict[str, Any]]:
     return entries
 
 
-async def test_an_account_without_movement_has_a_balance_of_nothing(merchant: ApiMerchant) -> None:
+async def test_an_account_without_movement_has_a_zero_balance(merchant: ApiMerchant) -> None:
     for client in (merchant.sandbox, merchant.production):
         answer = await client.get(f"/v1/accounts/{client.account_id}/balance")
         assert answer.body == {"balance": "0.00", "currency": "BRL"}
@@ -41,7 +43,7 @@ async def test_an_account_without_movement_has_a_balance_of_nothing(merchant: Ap
         assert await client.all("/v1/payments") == []
 
 
-async def test_a_hundred_simulated_payments_at_once_pay_once(merchant: ApiMerchant) -> None:
+async def test_a_hundred_concurrent_simulated_payments_pay_the_charge_once(merchant: ApiMerchant) -> None:
     client = merchant.sandbox
     charge = await client.created("33.33")
     answers = await asyncio.gather(*(client.pay(charge["charge_id"]) for _ in range(100)))
@@ -103,7 +105,7 @@ async def test_a_test_payment_moves_no_production_money(merchant: ApiMerchant) -
     assert await merchant.production.events() == []
 
 
-async def test_many_payments_at_once_leave_an_exact_ledger(merchant: ApiMerchant) -> None:
+async def test_the_ledger_stays_exact_under_concurrent_payments(merchant: ApiMerchant) -> None:
     client = merchant.sandbox
     amounts = [f"{number}.{number:02}" for number in range(1, 61)]
     await asyncio.gather(*(client.paid(amount) for amount in amounts))
@@ -111,8 +113,10 @@ async def test_many_payments_at_once_leave_an_exact_ledger(merchant: ApiMerchant
     assert sorted(Decimal(entry["amount"]) for entry in entries) == [Decimal(amount) for amount in amounts]
 
 
-async def _money(client: ApiClient, charge_id: str) -> tuple[str, list[tuple[str, str | None]], list[str], str]:
-    """The charge's status, its payments (amount, anomaly), its events' types in order, and the balance."""
+async def _charge_and_money(
+    client: ApiClient, charge_id: str
+) -> tuple[str, list[tuple[str, str | None]], list[str], str]:
+    """Returns the charge's status, its payments as (amount, anomaly), the types of its events in order, the balance."""
     payments = await client.all("/v1/payments", charge_id=charge_id, order="asc")
     return (
         (await client.charge(charge_id))["status"],
@@ -122,30 +126,32 @@ async def _money(client: ApiClient, charge_id: str) -> tuple[str, list[tuple[str
     )
 
 
-async def test_less_than_the_amount_is_credited_and_never_pays(
+async def test_a_payment_below_the_amount_is_credited_but_does_not_pay_the_charge(
     system: System, merchant: ApiMerchant, books: Books
 ) -> None:
     client = merchant.sandbox
     charge = await client.created("10.00")
     await money_arrives(system, books, charge["charge_id"], 999)
-    shown = await _money(client, charge["charge_id"])
+    shown = await _charge_and_money(client, charge["charge_id"])
     assert shown == ("pending", [("9.99", "amount_mismatch")], ["payment.anomaly"], "9.99")
-    # Nor does the rest, on its own: each payment is looked at by itself.
+    # The missing cent does not pay it either: each payment is compared with the amount on its own.
     await money_arrives(system, books, charge["charge_id"], 1)
-    assert (await _money(client, charge["charge_id"]))[0] == "pending"
+    assert (await _charge_and_money(client, charge["charge_id"]))[0] == "pending"
     await money_arrives(system, books, charge["charge_id"], 1000)
-    status, payments, events, balance = await _money(client, charge["charge_id"])
+    status, payments, events, balance = await _charge_and_money(client, charge["charge_id"])
     assert (status, balance) == ("paid", "20.00")
     assert sorted(payments, key=str) == [("0.01", "amount_mismatch"), ("10.00", None), ("9.99", "amount_mismatch")]
     assert events == ["payment.anomaly", "payment.anomaly", "payment.received"]
     assert (await client.charge(charge["charge_id"]))["payment"]["amount"] == "10.00"
 
 
-async def test_more_than_the_amount_pays_and_is_an_anomaly(system: System, merchant: ApiMerchant, books: Books) -> None:
+async def test_a_payment_above_the_amount_pays_the_charge_and_is_an_anomaly(
+    system: System, merchant: ApiMerchant, books: Books
+) -> None:
     client = merchant.sandbox
     charge = await client.created("10.00")
     await money_arrives(system, books, charge["charge_id"], 1001)
-    shown = await _money(client, charge["charge_id"])
+    shown = await _charge_and_money(client, charge["charge_id"])
     assert shown == ("paid", [("10.01", "amount_mismatch")], ["payment.received", "payment.anomaly"], "10.01")
     assert (await client.charge(charge["charge_id"]))["payment"]["amount"] == "10.01"
 
@@ -156,56 +162,67 @@ async def test_a_second_payment_is_a_duplicate_and_is_credited(
     client = merchant.sandbox
     paid = await client.paid("10.00")
     await money_arrives(system, books, paid["charge_id"], 1000, 700)
-    status, payments, events, balance = await _money(client, paid["charge_id"])
+    status, payments, events, balance = await _charge_and_money(client, paid["charge_id"])
     assert (status, balance) == ("paid", "27.00")
     assert sorted(payments, key=str) == [("10.00", "duplicate"), ("10.00", None), ("7.00", "duplicate")]
     assert events == ["payment.received", "payment.anomaly", "payment.anomaly"]
     assert await client.charge(paid["charge_id"]) == paid
 
 
-async def test_money_after_a_cancellation_is_credited_and_the_charge_stays_cancelled(
+async def test_a_payment_after_a_cancellation_is_credited_and_the_charge_stays_cancelled(
     system: System, merchant: ApiMerchant, books: Books
 ) -> None:
     client = merchant.sandbox
     charge = await client.created("10.00")
     cancelled = (await client.cancel(charge["charge_id"])).body
     await money_arrives(system, books, charge["charge_id"], 1000)
-    shown = await _money(client, charge["charge_id"])
+    shown = await _charge_and_money(client, charge["charge_id"])
     events = ["charge.cancelled", "payment.anomaly"]
     assert shown == ("cancelled", [("10.00", "paid_after_cancel")], events, "10.00")
     assert await client.charge(charge["charge_id"]) == cancelled
 
 
-async def test_money_paid_in_time_wins_over_expiry_however_late_we_hear_of_it(
+async def test_a_payment_made_in_time_wins_over_expiry_however_late_it_is_reported(
     system: System, merchant: ApiMerchant, books: Books
 ) -> None:
     client = merchant.sandbox
     in_time = datetime.now(UTC) - timedelta(seconds=90)
     unseen = await created_before(books, client, test=True, ago_s=120, lifetime_s=60)
     await money_arrives(system, books, unseen, 1000, paid_at=in_time)
-    assert (await _money(client, unseen))[:3] == ("paid", [("10.00", None)], ["payment.received"])
+    assert (await _charge_and_money(client, unseen))[:3] == ("paid", [("10.00", None)], ["payment.received"])
 
     seen = await created_before(books, client, test=True, ago_s=120, lifetime_s=60)
     assert (await client.charge(seen))["status"] == "expired"
     await money_arrives(system, books, seen, 1000, paid_at=in_time)
-    assert (await _money(client, seen))[:3] == ("paid", [("10.00", None)], ["charge.expired", "payment.received"])
+    assert (await _charge_and_money(client, seen))[:3] == (
+        "paid",
+        [("10.00", None)],
+        ["charge.expired", "payment.received"],
+    )
     for charge_id in (unseen, seen):
         receipt = (await client.charge(charge_id))["payment"]
         assert (receipt["late"], receipt["paid_at"]) == (False, iso(to_millisecond(in_time)))
 
 
-async def test_money_paid_after_expiry_pays_late(system: System, merchant: ApiMerchant, books: Books) -> None:
+async def test_a_payment_after_expiry_pays_the_charge_and_is_marked_late(
+    system: System, merchant: ApiMerchant, books: Books
+) -> None:
     client = merchant.sandbox
     charge_id = await created_before(books, client, test=True, ago_s=120, lifetime_s=60)
     await money_arrives(system, books, charge_id, 1000)
-    assert (await _money(client, charge_id))[:3] == ("paid", [("10.00", None)], ["charge.expired", "payment.received"])
+    assert (await _charge_and_money(client, charge_id))[:3] == (
+        "paid",
+        [("10.00", None)],
+        ["charge.expired", "payment.received"],
+    )
     assert (await client.charge(charge_id))["payment"]["late"] is True
 
 
-async def test_a_payment_is_credited_at_the_instant_of_its_line(
+async def test_the_credit_instant_of_a_payment_is_that_of_its_ledger_entry(
     system: System, merchant: ApiMerchant, books: Books
 ) -> None:
-    """Who waited for the account's clock longer, or whose own clock is behind, writes his line after a later one."""
+    """A transaction that waited for the account's clock row, or whose own clock is behind, writes its entry after one
+    with a later clock: both instants are moved to that of the entry before."""
     client = merchant.production
     midnight = day_begins((datetime.now(UTC) - timedelta(days=1)).astimezone(SAO_PAULO).date())
     first, behind = [
@@ -222,7 +239,7 @@ async def test_a_payment_is_credited_at_the_instant_of_its_line(
     assert {str(row["payment_id"]): iso(row["credited_at"]) for row in stored} == at
 
 
-async def test_one_confirmation_told_a_hundred_times_at_once_is_one_payment(
+async def test_a_confirmation_reported_a_hundred_times_at_once_is_one_payment(
     system: System, merchant: ApiMerchant, books: Books
 ) -> None:
     client = merchant.sandbox
@@ -234,16 +251,21 @@ async def test_one_confirmation_told_a_hundred_times_at_once_is_one_payment(
             await money_arrives(system, own, charge["charge_id"], *([1000] * 10), end_to_end_ids=sources)
 
     await asyncio.gather(*(tell() for _ in range(10)))
-    assert await _money(client, charge["charge_id"]) == ("paid", [("10.00", None)], ["payment.received"], "10.00")
+    assert await _charge_and_money(client, charge["charge_id"]) == (
+        "paid",
+        [("10.00", None)],
+        ["payment.received"],
+        "10.00",
+    )
 
 
-async def test_money_for_a_charge_nobody_knows_is_refused_by_name(system: System, books: Books) -> None:
+async def test_a_payment_for_an_unknown_charge_is_refused_as_charge_not_found(system: System, books: Books) -> None:
     (outcome,) = await money_arrives(system, books, "01a1fdc2-2be1-7deb-b4f8-5fa37a19dbc1", 1000)
     assert isinstance(outcome, Refused)
     assert outcome.code is Code.CHARGE_NOT_FOUND
 
 
-async def test_anomalies_can_be_asked_for_by_kind(system: System, merchant: ApiMerchant, books: Books) -> None:
+async def test_payments_can_be_filtered_by_kind_of_anomaly(system: System, merchant: ApiMerchant, books: Books) -> None:
     client = merchant.sandbox
     plain = await client.paid("1.00")
     twice = await client.paid("2.00")
@@ -265,5 +287,5 @@ async def test_anomalies_can_be_asked_for_by_kind(system: System, merchant: ApiM
     await assert_the_ledger_adds_up(client)
 
 
-async def test_the_books_are_clean_after_all_of_it(system: System) -> None:
+async def test_the_books_are_clean_after_the_tests_of_this_file(system: System) -> None:
     assert_books_are_clean(system)

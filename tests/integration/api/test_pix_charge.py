@@ -1,4 +1,4 @@
-"""A PIX charge as it is created and looked up: fields, QR Code and bounds (contract section 5)."""
+"""Creation and lookup of a PIX charge: fields, QR Code and bounds (contract section 5)."""
 
 import asyncio
 import re
@@ -19,7 +19,7 @@ INSTANT = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z")
 
 
 @pytest.mark.parametrize("mode", ["sandbox", "production"])
-async def test_a_created_charge_has_every_field_and_is_there_at_once(
+async def test_a_created_charge_has_every_field_and_is_readable_at_once(
     system: System, merchant: ApiMerchant, mode: str
 ) -> None:
     client = getattr(merchant, mode)
@@ -64,12 +64,12 @@ async def test_a_created_charge_has_every_field_and_is_there_at_once(
     assert await client.charge(charge["charge_id"]) == charge
     assert await client.all("/v1/charges") == [charge]
     assert await client.events() == []
-    # Nothing of who is to pay is shown where it was not asked for.
+    # The answer shows no payer data.
     assert "52998224725" not in str(charge)
 
 
 @pytest.mark.parametrize("mode", ["sandbox", "production"])
-async def test_the_qr_code_is_a_dynamic_one_and_its_image_says_the_same(merchant: ApiMerchant, mode: str) -> None:
+async def test_the_qr_code_is_dynamic_and_its_image_encodes_the_same_text(merchant: ApiMerchant, mode: str) -> None:
     charge = await getattr(merchant, mode).created("77.01")
     pix = charge["pix"]
     assert pix.keys() == {"txid", "qr_code", "qr_code_image"}
@@ -97,7 +97,7 @@ async def test_every_charge_has_identifiers_of_its_own(merchant: ApiMerchant, bo
     assert len({charge["pix"]["qr_code"] for charge in charges}) == len(charges)
 
 
-async def test_what_is_left_out_is_null_and_a_day_is_the_default(merchant: ApiMerchant) -> None:
+async def test_omitted_fields_are_null_and_the_default_lifetime_is_a_day(merchant: ApiMerchant) -> None:
     nothing: dict[str, Any] = dict.fromkeys(("external_id", "description", "payer", "expires_in"))
     shapes: list[dict[str, Any]] = [{}, nothing, {"payer": {}}]
     for empty in shapes:
@@ -107,7 +107,7 @@ async def test_what_is_left_out_is_null_and_a_day_is_the_default(merchant: ApiMe
         assert lifetime == timedelta(days=1)
 
 
-async def test_what_nobody_knows_in_a_body_is_ignored(merchant: ApiMerchant) -> None:
+async def test_unknown_and_read_only_fields_of_a_body_are_ignored(merchant: ApiMerchant) -> None:
     charge = await merchant.sandbox.created(status="paid", test=False, unknown={"a": [1, 2, {"b": None}]}, huge=10**40)
     assert (charge["status"], charge["test"]) == ("pending", True)
 
@@ -116,7 +116,9 @@ async def test_what_nobody_knows_in_a_body_is_ignored(merchant: ApiMerchant) -> 
     ("amount", "shown"),
     [("0.01", "0.01"), ("1", "1.00"), ("1.5", "1.50"), ("007.00", "7.00"), ("9999999999.99", "9999999999.99")],
 )
-async def test_amounts_that_are_money(merchant: ApiMerchant, amount: str, shown: str) -> None:
+async def test_valid_amounts_are_accepted_and_shown_with_two_decimals(
+    merchant: ApiMerchant, amount: str, shown: str
+) -> None:
     charge = await merchant.sandbox.created(amount)
     assert charge["amount"] == shown
     paid = await merchant.sandbox.pay(charge["charge_id"])
@@ -130,19 +132,19 @@ async def test_amounts_that_are_money(merchant: ApiMerchant, amount: str, shown:
         "Infinity", "1_000", "0x10", "12345678901", "", "١٢", "１.００", 10, 10.5, True, None, [], {}, "9" * 5000,
     ],
 )  # fmt: skip
-async def test_amounts_that_are_not(merchant: ApiMerchant, amount: Any) -> None:
+async def test_malformed_amounts_are_refused(merchant: ApiMerchant, amount: Any) -> None:
     answer = await merchant.sandbox.create(amount)
     assert (answer.status, answer.code) == (400, "AMOUNT_INVALID")
 
 
 @pytest.mark.parametrize(("expires_in", "ok"), [(60, True), (2_592_000, True), (59, False), (2_592_001, False)])
-async def test_lifetimes_within_their_bounds(merchant: ApiMerchant, expires_in: int, ok: bool) -> None:
+async def test_a_lifetime_is_accepted_within_its_bounds_only(merchant: ApiMerchant, expires_in: int, ok: bool) -> None:
     answer = await merchant.sandbox.create(expires_in=expires_in)
     assert (answer.status, answer.code) == ((201, "") if ok else (400, "EXPIRES_IN_INVALID"))
 
 
 @pytest.mark.parametrize("expires_in", ["600", 600.0, 1e3, True, 0, -60, 10**30, [600], {}])
-async def test_lifetimes_that_are_none(merchant: ApiMerchant, expires_in: Any) -> None:
+async def test_malformed_lifetimes_are_refused(merchant: ApiMerchant, expires_in: Any) -> None:
     answer = await merchant.sandbox.create(expires_in=expires_in)
     assert (answer.status, answer.code) == (400, "EXPIRES_IN_INVALID")
 
@@ -163,7 +165,9 @@ async def test_lifetimes_that_are_none(merchant: ApiMerchant, expires_in: Any) -
         ({"payer": {"email": "nobody"}}, "payer.email"),
     ],
 )
-async def test_what_does_not_fit_is_named(merchant: ApiMerchant, wrong: dict[str, Any], field: str) -> None:
+async def test_a_field_that_is_refused_is_named_in_the_answer(
+    merchant: ApiMerchant, wrong: dict[str, Any], field: str
+) -> None:
     answer = await merchant.sandbox.ask(
         "POST", "/v1/charges/pix", json=merchant.sandbox.body() | wrong, key=str(uuid4())
     )  # fmt: skip
@@ -172,7 +176,7 @@ async def test_what_does_not_fit_is_named(merchant: ApiMerchant, wrong: dict[str
     assert await merchant.sandbox.all("/v1/charges") == []
 
 
-async def test_fictional_documents_are_for_the_sandbox(merchant: ApiMerchant) -> None:
+async def test_fictional_documents_are_accepted_in_the_sandbox_only(merchant: ApiMerchant) -> None:
     for document in ("12345678900", "12345678000100"):
         assert (await merchant.sandbox.create(payer={"document": document})).status == 201
         answer = await merchant.production.create(payer={"document": document})
@@ -180,7 +184,7 @@ async def test_fictional_documents_are_for_the_sandbox(merchant: ApiMerchant) ->
     assert (await merchant.production.create(payer={"document": "52998224725"})).status == 201
 
 
-async def test_who_is_to_pay_is_nowhere_in_the_clear(merchant: ApiMerchant, books: Books) -> None:
+async def test_payer_data_is_stored_nowhere_in_the_clear(merchant: ApiMerchant, books: Books) -> None:
     payer = {"name": "Fulana Rara Silva", "document": "11144477735", "email": "rara@example.com"}
     charge = await merchant.sandbox.created(payer=payer)
     for table in ("charge", "read_charge", "journal", "bank_order", "bank_order_done"):
@@ -188,7 +192,9 @@ async def test_who_is_to_pay_is_nowhere_in_the_clear(merchant: ApiMerchant, book
             f"SELECT string_agg(t::text, ' ') FROM {table} t WHERE charge_id = $1::text::uuid",  # noqa: S608
             charge["charge_id"],
         )
-        assert text or table.startswith("bank_order"), "its order is in one of the two"
+        assert text or table.startswith("bank_order"), (
+            "only bank_order and bank_order_done may hold no row of the charge"
+        )
         for secret in payer.values():
             assert secret not in (text or "")
             assert secret.encode().hex() not in (text or "")

@@ -1,5 +1,6 @@
-"""Production mode against the simulated bank's own process: registered by a worker, paid by a payer, told by callback,
-confirmed by asking; and what happens when the bank is down, silent, unwilling or somebody else (contract section 5)."""
+"""Production mode against the process of the simulated bank: a worker registers the charge, a payer pays it, a callback
+announces the payment and a query confirms it. The bank may be down, slow, refuse, or be impersonated (contract section
+5)."""
 
 import asyncio
 from collections.abc import AsyncIterator, Iterator
@@ -42,17 +43,17 @@ def _bank_is_up_again(system: System) -> Iterator[None]:
     system.json("bank", "fault", "up")
 
 
-async def _fault(system: System, fault: str) -> None:
+async def _set_bank_fault(system: System, fault: str) -> None:
     await asyncio.to_thread(system.json, "bank", "fault", fault)
 
 
-async def _cob(books: Books, charge_id: str, world: str = "production") -> Any:
+async def _cob_at_bank(books: Books, charge_id: str, world: str = "production") -> Any:
     return await books.fetchrow(
         "SELECT * FROM simulated_cob WHERE world = $1 AND txid = $2", world, charge_id.replace("-", "")
     )
 
 
-async def _becomes(client: ApiClient, charge_id: str, status: str, *, within_s: float = 20.0) -> dict[str, Any]:
+async def _wait_for_status(client: ApiClient, charge_id: str, status: str, *, within_s: float = 20.0) -> dict[str, Any]:
     async def now() -> dict[str, Any] | None:
         charge = await client.charge(charge_id)
         return charge if charge["status"] == status else None
@@ -69,7 +70,9 @@ async def _order_state(books: Books, charge_id: str, kind: str) -> str:
     )
 
 
-async def test_a_charge_is_registered_paid_and_told(system: System, merchant: ApiMerchant, books: Books) -> None:
+async def test_a_charge_is_registered_at_the_bank_then_paid_and_a_webhook_reports_it(
+    system: System, merchant: ApiMerchant, books: Books
+) -> None:
     client = merchant.production
     received: list[tuple[dict[str, str], bytes]] = []
 
@@ -89,14 +92,14 @@ async def test_a_charge_is_registered_paid_and_told(system: System, merchant: Ap
             system.json, "webhook", "set", client.account_id, f"http://127.0.0.1:{port}/hook"
         )
         charge = await client.created("123.45", external_id="nota-7", description="mesa 4", payer={"name": "Zé"})
-        cob = await until_answer(lambda: _cob(books, charge["charge_id"]))
+        cob = await until_answer(lambda: _cob_at_bank(books, charge["charge_id"]))
         assert (cob["status"], cob["amount_cents"]) == ("ATIVA", 12345)
-        # At the bank it ends when it ends here, not so many seconds after the bank heard of it.
+        # The bank's charge expires with ours: the lifetime is not counted from the registration.
         assert 86_390 <= cob["expires_in_s"] <= 86_400
         assert (await client.charge(charge["charge_id"]))["status"] == "pending"
 
         (pix,) = (await asyncio.to_thread(system.json, "bank", "pay", "--charge-id", charge["charge_id"]))["payments"]
-        paid = await _becomes(client, charge["charge_id"], "paid")
+        paid = await _wait_for_status(client, charge["charge_id"], "paid")
         assert paid["payment"]["end_to_end_id"] == pix["end_to_end_id"]
         assert (paid["payment"]["amount"], paid["payment"]["late"], paid["test"]) == ("123.45", False, False)
         assert paid["paid_at"] == pix["paid_at"]
@@ -117,32 +120,32 @@ async def test_a_charge_is_registered_paid_and_told(system: System, merchant: Ap
         await runner.cleanup()
 
 
-async def test_a_payment_made_twice_is_credited_twice_and_the_second_is_a_duplicate(
+async def test_every_repeated_payment_is_credited_and_marked_as_duplicate(
     system: System, merchant: ApiMerchant
 ) -> None:
     client = merchant.production
     charge = await client.created("5.00", external_id="twice")
     await asyncio.to_thread(system.json, "bank", "pay", "--charge-id", charge["charge_id"], "--times", "3")
 
-    async def all_there() -> bool:
+    async def three_payments_arrived() -> bool:
         return len(await client.all("/v1/payments", charge_id=charge["charge_id"])) == 3
 
-    await until_answer(all_there)
+    await until_answer(three_payments_arrived)
     payments = await client.all("/v1/payments", charge_id=charge["charge_id"])
     assert sorted(str(payment["anomaly"]) for payment in payments) == ["None", "duplicate", "duplicate"]
     assert (await client.charge(charge["charge_id"]))["status"] == "paid"
 
 
-async def test_less_than_the_amount_leaves_it_pending(system: System, merchant: ApiMerchant) -> None:
+async def test_a_payment_below_the_amount_leaves_the_charge_pending(system: System, merchant: ApiMerchant) -> None:
     client = merchant.production
     charge = await client.created("5.00")
     pay = ("bank", "pay", "--charge-id", charge["charge_id"], "--amount", "4.99")
     await asyncio.to_thread(system.json, *pay)
 
-    async def there() -> list[dict[str, Any]]:
+    async def payments() -> list[dict[str, Any]]:
         return await client.all("/v1/payments", charge_id=charge["charge_id"])
 
-    (payment,) = await until_answer(there)
+    (payment,) = await until_answer(payments)
     assert (payment["amount"], payment["anomaly"]) == ("4.99", "amount_mismatch")
     assert (await client.charge(charge["charge_id"]))["status"] == "pending"
 
@@ -150,14 +153,14 @@ async def test_less_than_the_amount_leaves_it_pending(system: System, merchant: 
 async def test_a_cancelled_charge_is_removed_at_the_bank(system: System, merchant: ApiMerchant, books: Books) -> None:
     client = merchant.production
     charge = await client.created()
-    await until_answer(lambda: _cob(books, charge["charge_id"]))
+    await until_answer(lambda: _cob_at_bank(books, charge["charge_id"]))
     assert (await client.cancel(charge["charge_id"])).status == 200
 
     async def removed() -> bool:
-        return bool((await _cob(books, charge["charge_id"]))["status"] == "REMOVIDA_PELO_USUARIO_RECEBEDOR")
+        return bool((await _cob_at_bank(books, charge["charge_id"]))["status"] == "REMOVIDA_PELO_USUARIO_RECEBEDOR")
 
     await until_answer(removed)
-    # A payer may have had the code in hand: money that arrives all the same is credited, the charge stays cancelled.
+    # A payer may hold the code already: money that still arrives is credited, and the charge stays cancelled.
     await asyncio.to_thread(system.json, "bank", "pay", "--charge-id", charge["charge_id"])
 
     async def credited() -> list[dict[str, Any]]:
@@ -168,34 +171,34 @@ async def test_a_cancelled_charge_is_removed_at_the_bank(system: System, merchan
     assert (await client.charge(charge["charge_id"]))["status"] == "cancelled"
 
 
-async def test_a_bank_that_is_down_delays_the_registration_and_nothing_else(
+async def test_an_unreachable_bank_delays_only_the_registration(
     system: System, merchant: ApiMerchant, books: Books
 ) -> None:
     client = merchant.production
-    await _fault(system, "down")
+    await _set_bank_fault(system, "down")
     charges = await asyncio.gather(*(client.created() for _ in range(5)))
-    await asyncio.sleep(0.7)  # a first attempt has failed
+    await asyncio.sleep(0.7)  # By now a first attempt has failed.
     for charge in charges:
-        assert await _cob(books, charge["charge_id"]) is None
+        assert await _cob_at_bank(books, charge["charge_id"]) is None
         assert (await client.charge(charge["charge_id"]))["status"] == "pending"
     assert (await client.cancel(charges[0]["charge_id"])).status == 200
-    await _fault(system, "up")
+    await _set_bank_fault(system, "up")
     for charge in charges[1:]:
-        await until_answer(lambda: _cob(books, charge["charge_id"]))  # noqa: B023
+        await until_answer(lambda: _cob_at_bank(books, charge["charge_id"]))  # noqa: B023
         await asyncio.to_thread(system.json, "bank", "pay", "--charge-id", charge["charge_id"])
-        await _becomes(client, charge["charge_id"], "paid")
-    assert await _cob(books, charges[0]["charge_id"]) is None
+        await _wait_for_status(client, charge["charge_id"], "paid")
+    assert await _cob_at_bank(books, charges[0]["charge_id"]) is None
 
 
-async def test_an_answer_that_was_lost_leaves_one_charge_at_the_bank(
+async def test_a_lost_reply_to_a_registration_leaves_one_charge_at_the_bank(
     system: System, merchant: ApiMerchant, books: Books
 ) -> None:
     client = merchant.production
-    await _fault(system, "lost_reply")
+    await _set_bank_fault(system, "lost_reply")
     charge = await client.created()
-    await until_answer(lambda: _cob(books, charge["charge_id"]))
+    await until_answer(lambda: _cob_at_bank(books, charge["charge_id"]))
     assert (await client.charge(charge["charge_id"]))["status"] == "pending"
-    await _fault(system, "up")
+    await _set_bank_fault(system, "up")
 
     async def settled() -> bool:
         return await _order_state(books, charge["charge_id"], "cob_register") == "done"
@@ -208,7 +211,7 @@ async def test_an_answer_that_was_lost_leaves_one_charge_at_the_bank(
 
 
 async def _assert_failed_once(client: ApiClient, charge_id: str) -> None:
-    failed = await _becomes(client, charge_id, "failed")
+    failed = await _wait_for_status(client, charge_id, "failed")
     assert failed["failure"]["code"] == "BANK_REFUSED"
     assert failed["failure"]["message"]
     (event,) = await client.events(charge_id=charge_id)
@@ -217,32 +220,36 @@ async def _assert_failed_once(client: ApiClient, charge_id: str) -> None:
         assert (answer.status, answer.code) == (409, "CHARGE_NOT_PENDING")
 
 
-async def test_a_charge_the_bank_refuses_has_failed(system: System, merchant: ApiMerchant, books: Books) -> None:
-    await _fault(system, "refuse")
+async def test_a_charge_that_the_bank_refuses_becomes_failed(
+    system: System, merchant: ApiMerchant, books: Books
+) -> None:
+    await _set_bank_fault(system, "refuse")
     charge = await merchant.production.created()
     await _assert_failed_once(merchant.production, charge["charge_id"])
-    assert await _cob(books, charge["charge_id"]) is None
+    assert await _cob_at_bank(books, charge["charge_id"]) is None
 
 
-async def test_the_sandbox_bank_refuses_when_asked_to(merchant: ApiMerchant) -> None:
+async def test_the_sandbox_bank_refuses_on_request(merchant: ApiMerchant) -> None:
     charge = await merchant.sandbox.created(headers={"X-Sandbox-Bank": "refuse"})
     await _assert_failed_once(merchant.sandbox, charge["charge_id"])
 
 
 @pytest.mark.parametrize("scenario", ["unavailable", "slow", "lost_reply"])
-async def test_the_sandbox_bank_is_in_trouble_when_asked_to(merchant: ApiMerchant, books: Books, scenario: str) -> None:
-    """And the charge is registered all the same, once; nothing of it is seen by the merchant."""
+async def test_the_sandbox_bank_fails_on_request_and_the_charge_is_still_registered_once(
+    merchant: ApiMerchant, books: Books, scenario: str
+) -> None:
+    """The merchant sees nothing of the trouble."""
     charge = await merchant.sandbox.created(headers={"X-Sandbox-Bank": scenario})
 
     async def settled() -> bool:
         return await _order_state(books, charge["charge_id"], "cob_register") == "done"
 
     await until_answer(settled)
-    assert (await _cob(books, charge["charge_id"], "sandbox"))["status"] == "ATIVA"
+    assert (await _cob_at_bank(books, charge["charge_id"], "sandbox"))["status"] == "ATIVA"
     assert await merchant.sandbox.charge(charge["charge_id"]) == charge
 
 
-async def test_scenarios_are_for_the_sandbox_and_must_be_known(merchant: ApiMerchant) -> None:
+async def test_an_unknown_scenario_is_refused_and_production_ignores_scenarios(merchant: ApiMerchant) -> None:
     wrong = await merchant.sandbox.create(headers={"X-Sandbox-Bank": "sleepy"})
     assert (wrong.status, wrong.code) == (400, "VALIDATION_ERROR")
     assert (await merchant.production.create(headers={"X-Sandbox-Bank": "refuse"})).status == 201
@@ -255,7 +262,7 @@ async def _call_back(system: System, client: ApiClient, body: Any, token: str = 
         return answer.status
 
 
-async def test_a_forged_callback_moves_nothing_and_silences_nobody(
+async def test_a_forged_callback_credits_nothing_and_does_not_block_the_real_payment(
     system: System, merchant: ApiMerchant, books: Books
 ) -> None:
     client = merchant.production
@@ -272,19 +279,19 @@ async def test_a_forged_callback_moves_nothing_and_silences_nobody(
     for junk in unreadable:
         assert await _call_back(system, client, junk) == 200
 
-    async def looked_into() -> bool:
+    async def all_hints_tried() -> bool:
         least = "SELECT coalesce(min(attempts), 0) FROM bank_hint WHERE about = ANY($1)"
         return bool(await books.fetchval(least, made_up))
 
-    await until_answer(looked_into)
+    await until_answer(all_hints_tried)
     assert (await client.charge(charge["charge_id"]))["status"] == "pending"
     assert await client.all("/v1/payments", charge_id=charge["charge_id"]) == []
     assert await client.balance() == balance
     await asyncio.to_thread(system.json, "bank", "pay", "--charge-id", charge["charge_id"])
-    await _becomes(client, charge["charge_id"], "paid")
+    await _wait_for_status(client, charge["charge_id"], "paid")
 
 
-async def test_a_true_callback_told_a_hundred_times_is_one_payment(
+async def test_a_genuine_callback_sent_a_hundred_times_is_one_payment(
     system: System, merchant: ApiMerchant, books: Books
 ) -> None:
     client = merchant.production
@@ -293,26 +300,26 @@ async def test_a_true_callback_told_a_hundred_times_is_one_payment(
     hint = {"pix": [{"endToEndId": pix["end_to_end_id"], "txid": pix["txid"], "valor": "8.00"}]}
     statuses = await asyncio.gather(*(_call_back(system, client, hint) for _ in range(100)))
     assert set(statuses) == {200}
-    await _becomes(client, charge["charge_id"], "paid")
+    await _wait_for_status(client, charge["charge_id"], "paid")
     await asyncio.sleep(0.5)
     (payment,) = await client.all("/v1/payments", charge_id=charge["charge_id"])
     assert payment["anomaly"] is None
     assert len(await client.events(charge_id=charge["charge_id"])) == 1
 
 
-async def test_with_no_location_left_and_no_bank_only_new_charges_wait(
+async def test_without_locations_and_without_the_bank_only_new_charges_are_refused(
     system: System, merchant: ApiMerchant, books: Books
 ) -> None:
-    """502 for a new one, whose key stays free; a replay is answered all the same."""
+    """A new charge is refused with 502 and its key stays free; a replay is still answered."""
     client, old_key, new_key = merchant.production, str(uuid4()), str(uuid4())
     charge = await client.created(key=old_key)
-    await _fault(system, "down")
+    await _set_bank_fault(system, "down")
     await books.execute("DELETE FROM pix_location WHERE NOT test")
-    for index in range(len(system.pids("api"))):  # with them goes what they held
+    for index in range(len(system.pids("api"))):  # The locations that the old processes held go with them.
         await asyncio.to_thread(replaced, system, "api", killed(system, "api", index))
     await asyncio.to_thread(until, lambda: system.quita("status").returncode == 0)
     redis = Redis.from_url(system.redis_url)
-    await redis.flushall()  # the old key's lock would have lapsed by now
+    await redis.flushall()  # In real use the old key's lock would have lapsed by now.
     await redis.aclose()
 
     refused, *replayed = await asyncio.gather(
@@ -323,10 +330,10 @@ async def test_with_no_location_left_and_no_bank_only_new_charges_wait(
     assert {answer.body["charge_id"] for answer in replayed} == {charge["charge_id"]}
     assert (await client.get(f"/v1/idempotency-keys/{new_key}")).body["state"] == "unknown"
     assert (await merchant.sandbox.create()).status == 201
-    await _fault(system, "up")
+    await _set_bank_fault(system, "up")
     made: Answer = await client.create(key=new_key)
     assert made.status == 201
 
 
-async def test_the_books_are_clean_after_all_of_it(system: System) -> None:
+async def test_the_books_are_clean_after_the_tests_of_this_file(system: System) -> None:
     assert_books_are_clean(system)

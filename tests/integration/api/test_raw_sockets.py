@@ -1,4 +1,4 @@
-"""Bytes no client library would send, at the real server: never a 500, no hang, and it goes on serving."""
+"""Bytes that no client library sends, at the real server: no 500, no hang, and the server keeps serving."""
 
 import contextlib
 import gzip
@@ -17,7 +17,7 @@ from tests.support.system import System
 
 PIX = "/v1/charges/pix"
 _ANSWER_S = 20.0
-# Longer than any answer takes here, on a busy machine too: who says nothing for so long has nothing to say.
+# Longer than any answer takes here, also on a busy machine: after this silence no answer will come.
 _QUIET_S = 2.0
 
 
@@ -40,7 +40,10 @@ class Server:
         return socket.create_connection(("127.0.0.1", self.port), _ANSWER_S)
 
     def say(self, *parts: bytes, pause_s: float = 0.0, end: bool = True, answers: int = 1) -> bytes:
-        """What comes back until the server closes, has given so many answers, or is quiet; b"" when it only closes."""
+        """Sends the parts; returns what arrives until the server closes, has sent `answers` answers, or is silent.
+
+        Returns b"" if the server closes without an answer.
+        """
         with self.connect() as connection:
             with contextlib.suppress(OSError):
                 for part in parts:
@@ -49,7 +52,8 @@ class Server:
                         time.sleep(pause_s)
                 if end:
                     connection.shutdown(socket.SHUT_WR)
-            return heard(connection, answers, quiet_s=_ANSWER_S if end else _QUIET_S)  # who has heard all, closes
+            # After a half-close the server closes the connection itself.
+            return receive(connection, answers, quiet_s=_ANSWER_S if end else _QUIET_S)
 
     def head(self, line: str, *headers: str, token: bool = True) -> bytes:
         own = [f"Host: 127.0.0.1:{self.port}", *([f"Authorization: Bearer {self.token}"] if token else [])]
@@ -65,18 +69,22 @@ class Server:
             return client.get("/v1/charges?limit=1").status_code == 200
 
 
-def heard(connection: socket.socket, answers: int, quiet_s: float = _QUIET_S) -> bytes:
+def receive(connection: socket.socket, answers: int, quiet_s: float = _QUIET_S) -> bytes:
     connection.settimeout(quiet_s)
     received = b""
     deadline = time.monotonic() + _ANSWER_S
     with contextlib.suppress(OSError):
-        while time.monotonic() < deadline and whole(received) < answers and (part := connection.recv(65_536)):
+        while (
+            time.monotonic() < deadline
+            and count_complete_answers(received) < answers
+            and (part := connection.recv(65_536))
+        ):
             received += part
     return received
 
 
-def whole(received: bytes) -> int:
-    """How many answers are there from the first to the last byte."""
+def count_complete_answers(received: bytes) -> int:
+    """Counts the answers that arrived completely."""
     count = 0
     while (end := received.find(b"\r\n\r\n")) >= 0:
         length = re.search(rb"content-length: ([0-9]+)", received[:end], re.IGNORECASE)
@@ -93,8 +101,8 @@ def statuses(answer: bytes) -> list[int]:
     ]
 
 
-def refused(answer: bytes) -> None:
-    """Closed without a word, or a 4xx."""
+def assert_closed_or_4xx(answer: bytes) -> None:
+    """Asserts that the server closed without an answer, or that every answer is a 4xx."""
     assert all(400 <= status < 500 for status in statuses(answer)), answer[:500]
     assert b"Traceback" not in answer
 
@@ -131,7 +139,7 @@ def _goes_on(server: Server) -> Iterator[None]:
     ],
     ids=lambda junk: repr(junk)[:40],
 )  # fmt: skip
-def test_what_is_no_request_is_refused(server: Server, junk: bytes) -> None:
+def test_bytes_that_form_no_request_are_refused(server: Server, junk: bytes) -> None:
     for end in (True, False):
         answer = server.say(junk, end=end)
         assert all(status < 500 or status == 505 for status in statuses(answer)), answer[:500]
@@ -139,7 +147,7 @@ def test_what_is_no_request_is_refused(server: Server, junk: bytes) -> None:
 
 
 @pytest.mark.parametrize("cut", [1, 5, 20, 60, 120, -1])
-def test_a_request_cut_off_in_its_head_makes_nothing(server: Server, cut: int) -> None:
+def test_a_truncated_head_is_answered_400_or_closed_without_an_answer(server: Server, cut: int) -> None:
     whole = server.head(
         f"POST {PIX} HTTP/1.1", "Content-Type: application/json", "Idempotency-Key: cut", "Content-Length: 2"
     )
@@ -147,7 +155,7 @@ def test_a_request_cut_off_in_its_head_makes_nothing(server: Server, cut: int) -
 
 
 @pytest.mark.parametrize("sent", [0, 1, 30])
-def test_a_body_shorter_than_it_says_makes_nothing(server: Server, sent: int) -> None:
+def test_a_body_shorter_than_its_content_length_creates_nothing(server: Server, sent: int) -> None:
     key = secrets.token_hex(8)
     body = server.creation()
     head = server.head(
@@ -156,11 +164,11 @@ def test_a_body_shorter_than_it_says_makes_nothing(server: Server, sent: int) ->
         f"Idempotency-Key: {key}",
         f"Content-Length: {len(body)}",
     )
-    refused(server.say(head + body[:sent]))
-    assert state(server, key) == "unknown"
+    assert_closed_or_4xx(server.say(head + body[:sent]))
+    assert key_state(server, key) == "unknown"
 
 
-def test_what_was_asked_before_a_fault_is_answered_though_the_client_says_no_more(server: Server) -> None:
+def test_a_slow_request_before_a_malformed_one_is_answered_after_the_client_half_closes(server: Server) -> None:
     made = server.say(
         server.head(f"POST {PIX} HTTP/1.1", "Content-Type: application/json", "Idempotency-Key: before-a-fault",
                     f"Content-Length: {len(server.creation())}") + server.creation()
@@ -173,13 +181,13 @@ def test_what_was_asked_before_a_fault_is_answered_though_the_client_says_no_mor
     assert statuses(server.say(slow + b"junk junk\r\n\r\n", answers=2)) == [200, 400]
 
 
-def test_a_body_longer_than_it_says_is_the_next_request(server: Server) -> None:
+def test_bytes_beyond_content_length_are_read_as_the_next_request(server: Server) -> None:
     head = server.head(
         f"POST {PIX} HTTP/1.1", "Content-Type: application/json", "Idempotency-Key: long", "Content-Length: 2"
     )
     answer = server.say(head + b"{}" + b"junk junk\r\n\r\n")
     assert statuses(answer)[0] == 400
-    refused(answer)
+    assert_closed_or_4xx(answer)
 
 
 @pytest.mark.parametrize(
@@ -195,11 +203,11 @@ def test_a_body_longer_than_it_says_is_the_next_request(server: Server) -> None:
 )  # fmt: skip
 def test_a_body_whose_length_cannot_be_known_is_refused(server: Server, headers: list[str]) -> None:
     head = server.head(f"POST {PIX} HTTP/1.1", "Content-Type: application/json", "Idempotency-Key: length", *headers)
-    refused(server.say(head + b"{}"))
+    assert_closed_or_4xx(server.say(head + b"{}"))
 
 
-def test_content_length_and_chunks_together_smuggle_nothing(server: Server) -> None:
-    """The hidden request would be answered by a 404 of its own; whatever is answered, it is not that."""
+def test_content_length_with_chunked_encoding_smuggles_no_request(server: Server) -> None:
+    """The hidden request, if it were read as one, would get an answer of its own."""
     hidden = b"GET /hidden HTTP/1.1\r\nHost: x\r\n\r\n"
     chunks = b"0\r\n\r\n" + hidden
     head = server.head(
@@ -207,7 +215,7 @@ def test_content_length_and_chunks_together_smuggle_nothing(server: Server) -> N
         f"Content-Length: {len(chunks)}", "Transfer-Encoding: chunked",
     )  # fmt: skip
     answer = server.say(head + chunks, end=False, answers=2)
-    refused(answer)
+    assert_closed_or_4xx(answer)
     # RFC 9112 section 6.3: chunked wins, or the request is refused; never both readings at once.
     assert answer.count(b"HTTP/1.1 ") <= 2
 
@@ -220,17 +228,17 @@ def test_content_length_and_chunks_together_smuggle_nothing(server: Server) -> N
     ],
     ids=lambda chunks: repr(chunks)[:24],
 )  # fmt: skip
-def test_chunks_that_are_none_are_refused(server: Server, chunks: bytes) -> None:
+def test_malformed_chunks_are_refused(server: Server, chunks: bytes) -> None:
     head = server.head(
         f"POST {PIX} HTTP/1.1",
         "Content-Type: application/json",
         "Idempotency-Key: chunks",
         "Transfer-Encoding: chunked",
     )
-    refused(server.say(head + chunks))
+    assert_closed_or_4xx(server.say(head + chunks))
 
 
-def test_good_chunks_are_a_body(server: Server) -> None:
+def test_a_chunked_body_is_accepted(server: Server) -> None:
     body, key = server.creation(), secrets.token_hex(8)
     head = server.head(
         f"POST {PIX} HTTP/1.1",
@@ -242,7 +250,7 @@ def test_good_chunks_are_a_body(server: Server) -> None:
     assert statuses(server.say(head, *parts, b"0\r\n\r\n", end=False)) == [201]
 
 
-def test_a_body_without_end_is_cut_at_256_kib(server: Server) -> None:
+def test_an_endless_body_is_refused_beyond_256_kib(server: Server) -> None:
     head = server.head(
         f"POST {PIX} HTTP/1.1",
         "Content-Type: application/json",
@@ -254,7 +262,7 @@ def test_a_body_without_end_is_cut_at_256_kib(server: Server) -> None:
     assert statuses(answer) in ([413], []), answer[:300]
 
 
-def test_a_body_said_to_be_huge_is_refused_unread(server: Server) -> None:
+def test_a_body_announced_as_huge_is_refused_unread(server: Server) -> None:
     head = server.head(
         f"POST {PIX} HTTP/1.1", "Content-Type: application/json", "Idempotency-Key: huge", f"Content-Length: {10**9}"
     )
@@ -282,7 +290,7 @@ def test_huge_headers_do_no_harm(server: Server, headers: list[str]) -> None:
 
 def test_a_huge_path_does_no_harm(server: Server) -> None:
     for path in ("/v1/charges/" + "a" * 60_000, "/v1/charges?external_id=" + "a" * 60_000, "/" * 60_000):
-        refused(server.say(server.head(f"GET {path} HTTP/1.1"), end=False))
+        assert_closed_or_4xx(server.say(server.head(f"GET {path} HTTP/1.1"), end=False))
 
 
 @pytest.mark.parametrize(
@@ -297,9 +305,9 @@ def test_a_huge_path_does_no_harm(server: Server) -> None:
         "/static/..%2f..%2fsecret.key",
     ],
 )  # fmt: skip
-def test_odd_paths_are_refused_in_good_order(server: Server, path: str) -> None:
+def test_paths_with_odd_bytes_are_answered_4xx(server: Server, path: str) -> None:
     answer = server.say(server.head(f"GET {path} HTTP/1.1"), end=False)
-    refused(answer)
+    assert_closed_or_4xx(answer)
     assert statuses(answer)
 
 
@@ -312,13 +320,13 @@ def test_a_key_with_slashes_and_blanks_is_looked_up_over_the_wire(server: Server
             PIX, headers={"idempotency-key": key}, json={"account_id": server.account_id, "amount": "1.00"}
         )
         assert made.status_code == 201
-    assert state(server, key) == "completed"
+    assert key_state(server, key) == "completed"
 
 
 @pytest.mark.parametrize("method", ["BREW", "get", "G" * 100, "TRACE", "DELETE", "PROPFIND", "M-SEARCH"])
-def test_odd_methods_are_405_or_less(server: Server, method: str) -> None:
+def test_unknown_methods_are_refused(server: Server, method: str) -> None:
     answer = server.say(server.head(f"{method} /v1/charges HTTP/1.1"), end=False)
-    refused(answer)
+    assert_closed_or_4xx(answer)
     assert statuses(answer) in ([405], [400], [501], [])
 
 
@@ -339,7 +347,7 @@ def test_twenty_pipelined_creations_with_one_key_make_one_charge(server: Server)
     assert sorted(statuses(server.say((head + body) * 20, end=False, answers=20))) == [200] * 19 + [201]
 
 
-def test_a_caller_who_hangs_up_at_once_finds_one_charge_later(server: Server) -> None:
+def test_a_client_that_resets_its_connections_finds_exactly_one_charge_later(server: Server) -> None:
     body, key = server.creation(), secrets.token_hex(8)
     head = server.head(
         f"POST {PIX} HTTP/1.1",
@@ -358,7 +366,7 @@ def test_a_caller_who_hangs_up_at_once_finds_one_charge_later(server: Server) ->
     assert charge_id(answer) == charge_id(again)
 
 
-def test_slow_callers_do_not_keep_others_waiting(server: Server) -> None:
+def test_slow_clients_do_not_delay_others(server: Server) -> None:
     slow = [server.connect() for _ in range(60)]
     try:
         for connection in slow:
@@ -374,12 +382,12 @@ def test_slow_callers_do_not_keep_others_waiting(server: Server) -> None:
             connection.close()
 
 
-def test_a_request_that_comes_byte_by_byte_is_a_request(server: Server) -> None:
+def test_a_request_sent_byte_by_byte_is_answered(server: Server) -> None:
     whole = server.head("GET /v1/charges?limit=1 HTTP/1.1")
     assert statuses(server.say(*(whole[at : at + 1] for at in range(len(whole))), end=False)) == [200]
 
 
-def test_expect_continue_is_answered(server: Server) -> None:
+def test_a_creation_with_expect_continue_succeeds(server: Server) -> None:
     body, key = server.creation(), secrets.token_hex(8)
     head = server.head(
         f"POST {PIX} HTTP/1.1", "Content-Type: application/json", f"Idempotency-Key: {key}",
@@ -388,7 +396,7 @@ def test_expect_continue_is_answered(server: Server) -> None:
     assert statuses(server.say(head, body, pause_s=0.2, end=False, answers=2))[-1] == 201
 
 
-def test_http_1_0_and_a_missing_host_do_no_harm(server: Server) -> None:
+def test_an_http_1_0_request_without_host_is_answered(server: Server) -> None:
     answer = server.say(f"GET /v1/charges HTTP/1.0\r\nAuthorization: Bearer {server.token}\r\n\r\n".encode(), end=False)
     assert statuses(answer) == [200]
 
@@ -415,7 +423,7 @@ def charge_id(answer: bytes) -> str:
     return str(found["charge_id"])
 
 
-def state(server: Server, key: str) -> str:
+def key_state(server: Server, key: str) -> str:
     escaped = "".join(f"%{ord(sign):02X}" for sign in key)
     with httpx.Client(
         base_url=server.base_url, headers={"authorization": f"Bearer {server.token}"}, timeout=_ANSWER_S

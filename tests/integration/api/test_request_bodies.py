@@ -1,4 +1,4 @@
-"""The log keeps the bodies of the sandbox's writes: their shape, for whoever debugs, and nothing of a payer."""
+"""The request log keeps the bodies of sandbox writes redacted: their shape, for debugging, without payer data."""
 
 import json
 import secrets
@@ -24,7 +24,7 @@ from domain.errors import Code, Refused
 from domain.mode import Mode, Owner
 from runtime.ids import new_id
 from runtime.postgres import Pool
-from tests.integration.api.test_request_log import LIST, _asked, _caller, _written
+from tests.integration.api.test_request_log import LIST, _asked, _caller, _write_log
 from tests.support.counting import calls_made
 from tests.support.dashboard import Person, colleague_of, person_of, settings_with
 from tests.support.in_process import Api
@@ -37,7 +37,7 @@ PAYER = {
     "email": "maria.guimaraes@example.com", "telefone": "+5511987654321", "Nome completo": "Maria Guimarães",
     "529.982.247-25": "Maria", "documnto": 52998224725, "apelidos": ["Cida", {"x": "Guimarães"}],
 }  # fmt: skip
-OF_THE_PAYER = (
+PAYER_WORDS = (
     "Maria", "Aparecida", "Guimar", "Cida", "52998224725", "529.982", "01310100", "Paulista", "Avenida", "1578",
     "Paulo", "SP", "maria.guimaraes", "example.com", "98765",
 )  # fmt: skip
@@ -66,24 +66,24 @@ async def bodies(pool: Pool, request_id: str | None) -> tuple[str | None, str | 
     return row["sent"], row["answered"]
 
 
-async def test_what_was_sent_and_answered_is_kept_in_shape_and_nothing_of_the_payer(
+async def test_a_refused_sandbox_request_is_logged_with_redacted_bodies_without_payer_data(
     api: Api, owner: Person, pool: Pool
 ) -> None:
     token = await api.token()
     reply = await api.post("/v1/charges/boleto", boleto(external_id="nf-77"), token=token, key=secrets.token_hex(4))
-    assert reply.status == 400, "the document has dots"
-    await _written(api)
+    assert reply.status == 400, "a document with dots is refused"
+    await _write_log(api)
     sent, answered = await bodies(pool, reply.header("x-request-id"))
     assert sent is not None
     assert answered is not None
-    for word in OF_THE_PAYER:
+    for word in PAYER_WORDS:
         assert word not in sent, word
         assert word not in answered.replace("https://docs.example.com", ""), word
     told = json.loads(sent)
     assert {name: told[name] for name in ("tipo", "valorCents", "external_id")} == {
         "tipo": "boleto", "valorCents": "150.00", "external_id": "nf-77",
     }  # fmt: skip
-    assert told["pagador"]["documento"] == "999.999.999-99", "the dots are what is wrong"
+    assert told["pagador"]["documento"] == "999.999.999-99", "the dots, which caused the refusal, must stay visible"
     assert told["pagador"]["tipoPessoa"] == "PESSOA_FISICA"
     assert told["pagador"]["nome"] == "Aaaaa Aaaaaaaaa Aaaaaaaaa"
     error = json.loads(answered)["error"]
@@ -92,32 +92,36 @@ async def test_what_was_sent_and_answered_is_kept_in_shape_and_nothing_of_the_pa
     page = await owner.opened(f"{TEST}/{reply.header('x-request-id')}")
     assert '"documento": "999.999.999-99"' in page.text
     assert "pagador.documento" in page.text
-    for word in OF_THE_PAYER[:12]:
+    for word in PAYER_WORDS[:12]:
         assert word not in page.html, word
 
 
-async def test_of_what_succeeded_too_and_a_program_reads_it_by_its_id(api: Api, pool: Pool) -> None:
+async def test_a_successful_sandbox_request_is_logged_too_and_the_api_serves_its_bodies_by_id(
+    api: Api, pool: Pool
+) -> None:
     token = await api.token()
     body = api.pix(payer={"name": "Ana Prado", "document": "52998224725"}, metadata={"cart": "c-1"})
     made = await api.post("/v1/charges/pix", body, token=token, key=secrets.token_hex(4))
     paid = await api.post(f"/v1/charges/{made.json()['charge_id']}/simulate-payment", None, token=token)
-    await _written(api)
+    await _write_log(api)
     one = (await api.get(f"/v1/requests/{made.header('x-request-id')}", token=token)).json()
     sent, answered = json.loads(one["request_body"]), json.loads(one["response_body"])
     assert sent["payer"] == {"name": "Aaa Aaaaa", "document": "99999999999"}
     assert sent["metadata"] == {"cart": "a-9"}
     assert (answered["charge_id"], answered["status"]) == (made.json()["charge_id"], "pending")
-    assert made.json()["public_id"] not in one["response_body"], "it opens the payer's page"
+    assert made.json()["public_id"] not in one["response_body"], (
+        "public_id opens the payer's page and must not be logged"
+    )
     assert made.json()["pix"]["qr_code"] not in one["response_body"]
     done = (await api.get(f"/v1/requests/{paid.header('x-request-id')}", token=token)).json()
     assert done["request_body"] == "(0 bytes)"
     assert json.loads(done["response_body"])["status"] == "paid"
     assert one.keys() - (await api.get("/v1/requests?limit=1", token=token)).json()["data"][0].keys() == {
         "request_body", "response_body",
-    }, "lists do not grow"  # fmt: skip
+    }, "lists must not carry the bodies"  # fmt: skip
 
 
-async def test_of_production_nothing_is_kept_and_nothing_is_done(
+async def test_production_bodies_are_neither_logged_nor_redacted(
     api: Api, owner: Person, pool: Pool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def refuse(_: object) -> str:
@@ -129,7 +133,7 @@ async def test_of_production_nothing_is_kept_and_nothing_is_done(
     made = await api.post("/v1/charges/pix", api.pix(), token=token, key=secrets.token_hex(4))
     wrong = await api.post("/v1/charges/boleto", boleto(), token=token, key=secrets.token_hex(4))
     assert (made.status, wrong.status) == (201, 400)
-    await _written(api)
+    await _write_log(api)
     for reply in (made, wrong):
         assert await bodies(pool, reply.header("x-request-id")) == (None, None)
         assert "O que foi enviado" not in (await owner.opened(f"{LIST}/{reply.header('x-request-id')}")).text
@@ -137,7 +141,7 @@ async def test_of_production_nothing_is_kept_and_nothing_is_done(
         assert (one["request_body"], one["response_body"]) == (None, None)
 
 
-async def test_the_database_takes_none_of_production(table_owner: Pool) -> None:
+async def test_the_database_refuses_bodies_of_production_requests(table_owner: Pool) -> None:
     insert = (
         "INSERT INTO request_log (account_id, test, at, request_id, client_id, method, path, status, duration_us, sent)"
         " VALUES ($1, false, now(), 'req_x', 'c', 'POST', '/', 200, 1, '{}')"
@@ -146,10 +150,10 @@ async def test_the_database_takes_none_of_production(table_owner: Pool) -> None:
         await table_owner.execute(insert, new_id())
 
 
-async def test_noting_a_production_request_costs_what_it_did(pool: Pool) -> None:
-    """Bodies are a branch that production does not take: no call more than a request of before they were kept."""
+async def test_logging_a_production_request_costs_no_more_calls_than_logging_a_read(pool: Pool) -> None:
+    """Production does not take the branch that keeps bodies."""
     log, caller, sandbox = RequestLog(pool), _caller(new_id()), _caller(new_id(), test=True)
-    log.add(_asked(caller))  # which starts the writing
+    log.add(_asked(caller))  # The first row starts the task that writes.
     plain = [_asked(caller) for _ in range(100)]
     kept = [_asked(sandbox) for _ in range(100)]
 
@@ -167,20 +171,20 @@ async def test_noting_a_production_request_costs_what_it_did(pool: Pool) -> None
     assert production == read < test
 
 
-async def test_a_body_that_cannot_be_read_or_is_long_is_told_by_its_size(api: Api, pool: Pool) -> None:
+async def test_an_unreadable_or_long_body_is_logged_as_its_size(api: Api, pool: Pool) -> None:
     token, long = await api.token(), boleto(descricao="x" * REDACTABLE_BYTES_MAX)
     broken = await api.post("/v1/charges/pix", b'{"documento": 52998224725,', token=token, key="k")
     large = await api.post("/v1/charges/boleto", long, token=token, key="k")
     looked = await api.get("/v1/charges?limit=1", token=token)
-    await _written(api)
+    await _write_log(api)
     assert (await bodies(pool, broken.header("x-request-id")))[0] == "(26 bytes)"
     told = (await bodies(pool, large.header("x-request-id")))[0]
     assert told is not None
     assert told.endswith(" bytes)")
-    assert await bodies(pool, looked.header("x-request-id")) == (None, None), "a read sends none"
+    assert await bodies(pool, looked.header("x-request-id")) == (None, None), "a read has no bodies in the log"
 
 
-async def test_of_a_flood_the_first_are_kept_and_refusals_have_a_share_of_their_own(
+async def test_a_flood_keeps_only_the_first_bodies_and_refusals_have_a_share_of_their_own(
     pool: Pool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(request_log, "BODIES_MAX", 30)
@@ -195,7 +199,7 @@ async def test_of_a_flood_the_first_are_kept_and_refusals_have_a_share_of_their_
         return sum(each.sent is not None for each in log._rows[rows:])
 
     assert add(100) == 30
-    assert add(100, refused=refused) == 20, "no more wait in memory"
+    assert add(100, refused=refused) == 20, "no more bodies may wait in memory"
     await log._write()
     assert add(100, refused=refused) == 10
     await log.close()
@@ -205,9 +209,9 @@ async def test_of_a_flood_the_first_are_kept_and_refusals_have_a_share_of_their_
     assert BODIES_MAX >= 1_000
 
 
-async def test_owner_and_developer_read_them_and_nobody_else(api: Api, address: str, pool: Pool) -> None:
+async def test_only_owner_and_developer_read_logged_bodies(api: Api, address: str, pool: Pool) -> None:
     reply = await api.post("/v1/charges/pix", {}, token=await api.token(), key="k")
-    await _written(api)
+    await _write_log(api)
     path = f"{TEST}/{reply.header('x-request-id')}"
     for role, status in (("developer", 200), ("finance", 403), ("support", 403)):
         async with colleague_of(pool, address, api.first, role) as colleague:
@@ -217,7 +221,7 @@ async def test_owner_and_developer_read_them_and_nobody_else(api: Api, address: 
     assert (other.status, other.code()) == (404, "REQUEST_NOT_FOUND")
 
 
-async def test_after_an_erasure_no_value_of_the_payer_is_in_the_log(api: Api, pool: Pool) -> None:
+async def test_after_an_erasure_the_log_holds_no_value_of_the_payer(api: Api, pool: Pool) -> None:
     token, context = await api.token(), api.app.state.context
     name, document = f"Zuleica {secrets.token_hex(4)}", "11144477735"
     given = {
@@ -233,7 +237,7 @@ async def test_after_an_erasure_no_value_of_the_payer_is_in_the_log(api: Api, po
     assert [reply.status for reply in replies] == [201, 400]
     paid = await api.post(f"/v1/charges/{replies[0].json()['charge_id']}/simulate-payment", None, token=token)
     assert paid.status == 200
-    await _written(api)
+    await _write_log(api)
     async with pool.acquire() as conn:
         erased = await erase_payer(
             conn, Owner(api.first.account_id, Mode.SANDBOX), context.seal.blind(document), "asked",
@@ -251,7 +255,7 @@ async def test_after_an_erasure_no_value_of_the_payer_is_in_the_log(api: Api, po
     st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text(),
     lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(max_size=8), inner, max_size=4), max_leaves=30,
 ).filter(lambda each: isinstance(each, dict)))  # fmt: skip
-def test_whatever_was_sent_can_be_kept(body: Any) -> None:
+def test_every_readable_body_is_redacted_to_bounded_storable_text(body: Any) -> None:
     raw = json.dumps(body, ensure_ascii=True).encode()
     try:
         read = read_object(raw)
@@ -263,13 +267,13 @@ def test_whatever_was_sent_can_be_kept(body: Any) -> None:
         told.encode("utf-8")
 
 
-def test_a_body_of_many_odd_names_costs_no_more_for_each_of_them() -> None:
-    """Nobody is answered while a batch of them is written down."""
+def test_redaction_costs_a_constant_number_of_calls_per_unknown_name() -> None:
+    """The event loop answers nobody while a batch of bodies is redacted."""
     few, many = (calls_made(partial(redacted_body, {str(name): 1 for name in range(count)})) for count in (100, 1_000))
     assert many < 11 * few
 
 
-def test_deep_wide_and_long_bodies_are_cut() -> None:
+def test_deep_wide_and_long_bodies_are_cut_and_leak_no_name() -> None:
     deep: Any = "Maria"
     for _ in range(100):
         deep = {"pagador": deep}

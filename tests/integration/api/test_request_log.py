@@ -1,4 +1,4 @@
-"""The request log: what programs asked, for their own people, with nothing in it that is anybody's business."""
+"""The request log shows a merchant's people what their programs asked, without personal data and without secrets."""
 
 import asyncio
 import secrets
@@ -33,8 +33,8 @@ from workers.housekeeping.request_log_days import AHEAD, keep_days
 LIST = "/painel/requisicoes"
 
 
-class _Uncounted:
-    """Of a pool what counts its connections (runtime/postgres.py)."""
+class _UncountedPool:
+    """The part of a pool that counts its connections (runtime/postgres.py), without counting."""
 
     in_use = 0
 
@@ -42,7 +42,7 @@ class _Uncounted:
         return 0.0
 
     def got(self, wanted_at: float) -> None:
-        """Nobody looks."""
+        """The test reads no count."""
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="session")
@@ -68,12 +68,14 @@ def _asked(caller: Caller, *, path: str = "/v1/charges", at: float | None = None
     return LoggedRequest(caller, at or time.time(), f"req_{new_token()}", "GET", path, 200, 0.001)
 
 
-async def _written(api: Api) -> None:
+async def _write_log(api: Api) -> None:
     await api.app.state.context.request_log._write()
 
 
-async def _filled(pool: Pool, account_id: UUID, rows: int, *, path: str = "/v1/charges", status: int = 200) -> None:
-    """So many requests of the last hour, one a millisecond, oldest first."""
+async def _insert_requests(
+    pool: Pool, account_id: UUID, rows: int, *, path: str = "/v1/charges", status: int = 200
+) -> None:
+    """Inserts `rows` requests of the last hour, one a millisecond, oldest first."""
     await pool.execute(
         "INSERT INTO request_log (account_id, test, at, request_id, client_id, method, path, status, duration_us)"
         " SELECT $1::uuid, false, now() - interval '1 hour' + n * interval '1 ms',"
@@ -83,7 +85,7 @@ async def _filled(pool: Pool, account_id: UUID, rows: int, *, path: str = "/v1/c
     )  # fmt: skip
 
 
-async def test_a_request_is_found_by_its_id_with_how_it_ended_and_with_no_word_of_what_it_said(
+async def test_a_request_is_found_by_its_id_with_its_outcome_but_without_its_content(
     api: Api, owner: Person, pool: Pool
 ) -> None:
     token = await api.token(mode="production")
@@ -92,7 +94,7 @@ async def test_a_request_is_found_by_its_id_with_how_it_ended_and_with_no_word_o
     refused = await api.post("/v1/charges/pix", api.pix(amount="0", description=word), token=token, key="x")
     looked = await api.get(f"/v1/charges?external_id={word}", token=token)
     nobody = await api.get("/v1/charges", token="nobody")
-    await _written(api)
+    await _write_log(api)
     for reply, method, path, code in (
         (made, "POST", "/v1/charges/pix", None),
         (refused, "POST", "/v1/charges/pix", "AMOUNT_INVALID"),
@@ -106,7 +108,7 @@ async def test_a_request_is_found_by_its_id_with_how_it_ended_and_with_no_word_o
         assert f"Resposta {reply.status}" in page.text
         assert (code or "") in page.text
         assert api.first.production.client_id in page.text
-        # Of the other mode it is not.
+        # The other mode's list does not have it.
         assert (await owner.get(f"/painel/teste/requisicoes/{request_id}")).status == 404
     rows = await pool.fetch("SELECT * FROM request_log WHERE account_id = $1", api.first.account_id)
     assert word not in str(rows)
@@ -115,7 +117,7 @@ async def test_a_request_is_found_by_its_id_with_how_it_ended_and_with_no_word_o
     assert (missing.status, "Não há requisição" in missing.text) == (400, True)
 
 
-async def test_a_refusal_is_kept_with_what_was_wrong_and_a_creation_with_what_it_made(api: Api, owner: Person) -> None:
+async def test_a_refusal_is_logged_with_its_reasons_and_a_creation_with_its_resource(api: Api, owner: Person) -> None:
     token = await api.token()
     agent = (b"user-agent", "loja/1.2 \xe9".encode("latin-1"))
     made = await api.post("/v1/charges/pix", api.pix(), token=token, key=secrets.token_hex(8))
@@ -126,7 +128,7 @@ async def test_a_refusal_is_kept_with_what_was_wrong_and_a_creation_with_what_it
         headers=[*bearer(token), (b"content-type", b"application/json"), (b"idempotency-key", b"k"), agent],
         body=msgspec.json.encode(body),
     )
-    await _written(api)
+    await _write_log(api)
     page = await owner.opened(f"/painel/teste/requisicoes/{made.header('x-request-id')}")
     assert made.header("location") == f"/v1/charges/{made.json()['charge_id']}"
     assert f"/painel/teste/cobrancas/{made.json()['charge_id']}" in page.html
@@ -137,7 +139,7 @@ async def test_a_refusal_is_kept_with_what_was_wrong_and_a_creation_with_what_it
     assert any("52998224725" in each["field"] for each in error["fields"]), error
     assert "external_id" in page.text
     assert "loja/1.2 é" in page.text
-    # A document that came as the name of a field is not kept.
+    # A document number that was sent as the name of a field is not logged.
     assert "52998224725" not in page.text
     listed = (await api.get("/v1/requests?status=4xx&limit=1", token=token)).json()["data"][0]
     assert (listed["message"], listed["user_agent"], listed["resource"]) == (error["message"], "loja/1.2 é", None)
@@ -148,21 +150,21 @@ async def test_a_refusal_is_kept_with_what_was_wrong_and_a_creation_with_what_it
     ]
 
 
-async def test_a_refusal_before_the_handler_is_in_the_log_too(api: Api, owner: Person) -> None:
+async def test_a_refusal_before_the_handler_is_logged_too(api: Api, owner: Person) -> None:
     token = await api.token(scope="charges:read")
     unscoped = await api.post("/v1/charges/pix", api.pix(), token=token, key="k")
     unkeyed = await api.post("/v1/charges/pix", api.pix(), token=await api.token())
-    await _written(api)
+    await _write_log(api)
     for reply, code in ((unscoped, "INSUFFICIENT_SCOPE"), (unkeyed, "IDEMPOTENCY_KEY_REQUIRED")):
         page = await owner.opened(f"/painel/teste/requisicoes/{reply.header('x-request-id')}")
         assert code in page.text
 
 
-async def test_another_account_and_people_without_programs_see_nothing(
+async def test_another_account_and_roles_without_programs_cannot_read_the_log(
     api: Api, address: str, pool: Pool, owner: Person
 ) -> None:
     reply = await api.get("/v1/charges", token=await api.token(mode="production"))
-    await _written(api)
+    await _write_log(api)
     path = f"{LIST}/{reply.header('x-request-id')}"
     assert (await owner.get(path)).status == 200
     async with person_of(address, api.second) as stranger:
@@ -174,11 +176,11 @@ async def test_another_account_and_people_without_programs_see_nothing(
             assert (await colleague.get(path)).status == status, role
 
 
-async def test_pages_are_walked_to_the_end_and_filters_keep_what_they_say(pool: Pool) -> None:
+async def test_paging_shows_every_request_once_and_filters_select_the_right_ones(pool: Pool) -> None:
     account_id = new_id()
-    await _filled(pool, account_id, 130)
-    await _filled(pool, account_id, 7, path="/v1/refunds", status=422)
-    await _filled(pool, account_id, 3, path="/v1/charges/pix", status=503)
+    await _insert_requests(pool, account_id, 130)
+    await _insert_requests(pool, account_id, 7, path="/v1/refunds", status=422)
+    await _insert_requests(pool, account_id, 3, path="/v1/charges/pix", status=503)
 
     async def walked(filters: RequestFilters, order: SortOrder = SortOrder.DESC) -> list[str]:
         found: list[str] = []
@@ -191,7 +193,7 @@ async def test_pages_are_walked_to_the_end_and_filters_keep_what_they_say(pool: 
             found += [f"{row.at.isoformat()} {row.request_id}" for row in rows]
             if after is None:
                 return found
-        raise AssertionError("it has no end")
+        raise AssertionError("the pages have no end")
 
     whole = await walked(RequestFilters())
     assert len(whole) == len(set(whole)) == 140
@@ -212,11 +214,11 @@ async def test_a_rare_request_is_reached_in_bounded_steps(
 ) -> None:
     monkeypatch.setattr(read_log, "SCANNED_MAX", 50)
     merchant = await a_merchant(pool)
-    await _filled(pool, merchant.account_id, 1, path="/v1/balance")
+    await _insert_requests(pool, merchant.account_id, 1, path="/v1/balance")
     await table_owner.execute(
         "UPDATE request_log SET at = at - interval '1 minute' WHERE account_id = $1", merchant.account_id
     )
-    await _filled(pool, merchant.account_id, 170)
+    await _insert_requests(pool, merchant.account_id, 170)
     async with person_of(address, merchant) as person:
         page = await person.opened(f"{LIST}?caminho=/v1/balance")
         steps = 0
@@ -228,18 +230,20 @@ async def test_a_rare_request_is_reached_in_bounded_steps(
         assert steps == 3
 
 
-async def test_what_cannot_be_a_filter_is_said_beside_it(owner: Person) -> None:
+async def test_an_invalid_filter_is_answered_400_and_an_invalid_request_id_404(owner: Person) -> None:
     for query in ("situacao=9xx", "dia=ontem", "caminho=" + "x" * 300, "chave=%00"):
         assert (await owner.get(f"{LIST}?{query}")).status == 400, query
     for odd in ("%00", "é", "x" * 3000, "req_'--"):
         assert (await owner.get(f"{LIST}/{odd}")).status == 404, odd
 
 
-# Writing it
+# How the log is written
 
 
-async def test_a_second_of_requests_is_written_when_it_is_over(pool: Pool, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(request_log, "EVERY_S", 3.0)  # a long one: what comes before its end is looked at on the way
+async def test_logged_requests_are_written_together_at_the_end_of_the_interval(
+    pool: Pool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(request_log, "EVERY_S", 3.0)  # Long enough to see that nothing is written before its end.
     account_id, log = new_id(), RequestLog(pool)
     for _ in range(1_200):
         log.add(_asked(_caller(account_id)))
@@ -252,13 +256,13 @@ async def test_a_second_of_requests_is_written_when_it_is_over(pool: Pool, monke
     assert await pool.fetchval(count, account_id) == 1_200
 
 
-async def test_while_the_database_takes_nothing_rows_wait_and_what_is_too_many_is_counted(
+async def test_rows_wait_while_the_database_is_down_and_rows_beyond_the_bound_are_counted(
     pool: Pool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(request_log, "EVERY_S", 0.02)
     account_id, caller, down = new_id(), _caller(new_id()), True
 
-    class Pausing(_Uncounted):
+    class Pausing(_UncountedPool):
         def acquire(self, **given: Any) -> Any:
             if down:
                 raise OSError
@@ -281,7 +285,7 @@ async def test_while_the_database_takes_nothing_rows_wait_and_what_is_too_many_i
     assert await pool.fetchval("SELECT count(*) FROM request_log WHERE account_id = $1", account_id) == 50
 
 
-async def test_odd_paths_are_kept_as_text(pool: Pool) -> None:
+async def test_paths_with_odd_characters_are_logged_as_text(pool: Pool) -> None:
     log, account_id = RequestLog(pool), new_id()
     for path in ("/v1/charges/\x00", "/v1/\ud800", "/v1/" + "é" * 500):
         log.add(_asked(_caller(account_id), path=path))
@@ -289,10 +293,10 @@ async def test_odd_paths_are_kept_as_text(pool: Pool) -> None:
     assert await pool.fetchval("SELECT count(*) FROM request_log WHERE account_id = $1", account_id) == 3
 
 
-async def test_noting_a_request_costs_it_a_few_calls(pool: Pool) -> None:
+async def test_logging_a_request_costs_fewer_than_twelve_calls(pool: Pool) -> None:
     log, caller = RequestLog(pool), _caller(new_id())
     requests = [_asked(caller) for _ in range(2_000)]
-    log.add(_asked(caller))  # which starts the writing
+    log.add(_asked(caller))  # The first row starts the task that writes.
 
     def note() -> None:
         for each in requests:
@@ -301,13 +305,13 @@ async def test_noting_a_request_costs_it_a_few_calls(pool: Pool) -> None:
     made = calls_made(note)
     log._rows.clear()
     await log.close()
-    assert made / 2_000 < 12, "a time is read, a count kept, a row appended"
+    assert made / 2_000 < 12, "more than reading a time, counting and appending a row"
 
 
-# Keeping it
+# How long it is kept, and what reading it costs
 
 
-async def test_days_are_made_ahead_and_dropped_after_thirty(pool: Pool, table_owner: Pool) -> None:
+async def test_partitions_are_created_ahead_and_dropped_after_thirty_days(pool: Pool, table_owner: Pool) -> None:
     account_id = new_id()
     far = datetime(2031, 5, 1, 12, tzinfo=UTC)
 
@@ -319,7 +323,7 @@ async def test_days_are_made_ahead_and_dropped_after_thirty(pool: Pool, table_ow
         return {row["relname"] for row in rows}
 
     async def kept(at: datetime) -> None:
-        # Real days stay out of it: only those of the year this test lives in are old enough to be dropped.
+        # The test works in 2031, so that only its own days become old enough to be dropped.
         async with pool.acquire() as conn, conn.transaction():
             await conn.fetchval("SELECT request_log_make_days($1::date, $2::date)", at.date(), (at + AHEAD).date())
 
@@ -332,7 +336,7 @@ async def test_days_are_made_ahead_and_dropped_after_thirty(pool: Pool, table_ow
         " VALUES ($1, false, $2, $3, 'c', 'GET', '/', 200, 1)"
     )
     await pool.execute(insert, account_id, far, "req_1")
-    # A day nobody made: its rows are taken all the same, and it is made no more.
+    # A row of a day without partition is still stored; that day gets no partition afterwards.
     late = far + timedelta(days=20)
     await pool.execute(insert, account_id, late, "req_2")
     await kept(late)
@@ -342,7 +346,7 @@ async def test_days_are_made_ahead_and_dropped_after_thirty(pool: Pool, table_ow
         transaction = conn.transaction()
         await transaction.start()
         try:
-            context: Any = SimpleNamespace(pool=_Only(conn), now=lambda: far + timedelta(days=32))
+            context: Any = SimpleNamespace(pool=_PoolOfOneConnection(conn), now=lambda: far + timedelta(days=32))
             await keep_days(context)
             left = await conn.fetch("SELECT request_id FROM request_log WHERE account_id = $1", account_id)
             assert [row["request_id"] for row in left] == ["req_2"]
@@ -354,8 +358,8 @@ async def test_days_are_made_ahead_and_dropped_after_thirty(pool: Pool, table_ow
     await table_owner.execute("DELETE FROM request_log WHERE account_id = $1", account_id)
 
 
-class _Only(_Uncounted):
-    """A pool of one connection, in whose transaction the others are nested."""
+class _PoolOfOneConnection(_UncountedPool):
+    """A pool that hands out one connection, so that all transactions nest in that of the test."""
 
     def __init__(self, conn: Any) -> None:
         self._conn = conn
@@ -374,9 +378,11 @@ class _Only(_Uncounted):
 
 
 @pytest.mark.parametrize("name", ["all", "refused", "broken"])
-async def test_a_page_walks_an_index_and_looks_at_no_more_than_it_may(pool: Pool, table_owner: Pool, name: str) -> None:
+async def test_a_page_walks_an_index_and_reads_no_more_rows_than_its_bound(
+    pool: Pool, table_owner: Pool, name: str
+) -> None:
     account_id = new_id()
-    await _filled(pool, account_id, 12_000, status={"all": 200, "refused": 404, "broken": 500}[name])
+    await _insert_requests(pool, account_id, 12_000, status={"all": 200, "refused": 404, "broken": 500}[name])
     await table_owner.execute("ANALYZE request_log")
     given = {
         "account_id": account_id, "test": False, "at": datetime.now(UTC), "id": "", "path": "/none", "client_id": "",
@@ -395,7 +401,7 @@ async def test_a_page_walks_an_index_and_looks_at_no_more_than_it_may(pool: Pool
         assert scans
         assert all(node["Node Type"] in ("Index Scan", "Index Only Scan") for node in scans), scans
         looked = sum(node["Actual Rows"] * node["Actual Loops"] for node in scans)
-        # Of each day's index the first row is read to find the newest of all.
+        # The first row of each day's index is read as well, to find the newest of all.
         assert read_log.SCANNED_MAX <= looked <= read_log.SCANNED_MAX + len(scans), (order, looked)
 
 
@@ -405,7 +411,7 @@ def _nodes(plan: dict[str, Any]) -> Iterator[dict[str, Any]]:
         yield from _nodes(below)
 
 
-async def test_of_a_flood_one_in_a_hundred_is_kept_and_of_others_all(
+async def test_one_in_a_hundred_requests_of_a_flooding_account_is_logged_and_all_of_others(
     pool: Pool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(request_log, "ROWS_OF_ACCOUNT_MAX", 50)

@@ -1,4 +1,4 @@
-"""A worker is asked for when a creation leaves something for it to do, and not otherwise."""
+"""A creation wakes a worker only if it leaves an order for the worker to execute."""
 
 import asyncio
 import secrets
@@ -15,7 +15,9 @@ from tests.support.merchant import until_answer
 LANE = PIX_ORDERS[Mode.SANDBOX]
 
 
-async def test_a_test_charge_asks_for_a_worker_only_where_its_bank_is_to_be_asked(servers: Any, tmp_path: Any) -> None:
+async def test_a_sandbox_charge_wakes_a_worker_only_if_the_simulated_bank_must_be_called(
+    servers: Any, tmp_path: Any
+) -> None:
     async with prepared_merchants(servers, 1) as (merchant,), Redis.from_url(servers.redis_url) as redis:
         with api_process(servers, tmp_path) as server:
             token = await asyncio.to_thread(server.token, merchant)
@@ -30,13 +32,13 @@ async def test_a_test_charge_asks_for_a_worker_only_where_its_bank_is_to_be_aske
                     headers = {"idempotency-key": secrets.token_hex(8), **headers}
                     assert (await client.post("/v1/charges/pix", json=body, headers=headers)).status_code == 201
 
-                async def asked() -> bool:
+                async def woken() -> bool:
                     return await redis.zscore(QUEUE, LANE) is not None
 
                 await redis.zrem(QUEUE, LANE)
                 for _ in range(3):
                     await create()
-                await asyncio.sleep(0.3)  # a wake-up takes some milliseconds
-                assert not await asked()
+                await asyncio.sleep(0.3)  # A wake-up takes some milliseconds.
+                assert not await woken()
                 await create(**{"x-sandbox-bank": "lost_reply"})
-                assert await until_answer(asked)
+                assert await until_answer(woken)

@@ -1,4 +1,4 @@
-"""What a bank sends without being asked answers no order, and what it did without an answer is not asked for unseen."""
+"""A surplus answer of a bank answers no later call, and a call whose answer was lost is not repeated unseen."""
 
 import asyncio
 import json
@@ -22,7 +22,7 @@ class _NoJobs(Jobs):
 
 
 class TwiceAnsweringBank:
-    """Makes locations numbered from 1; the answer with the first comes a second time a moment later."""
+    """A bank that makes locations numbered from 1 and sends the answer with the first one again a moment later."""
 
     def __init__(self) -> None:
         self.made = 0
@@ -55,7 +55,7 @@ class TwiceAnsweringBank:
         )
 
 
-async def test_an_answer_that_a_bank_gives_twice_is_none_to_the_next_order(servers: Any) -> None:
+async def test_a_repeated_answer_of_a_bank_is_not_taken_for_the_answer_to_the_next_call(servers: Any) -> None:
     bank = TwiceAnsweringBank()
     server = await asyncio.start_server(bank.serve, "127.0.0.1", 0)
     settings = read_settings(
@@ -78,8 +78,8 @@ async def test_an_answer_that_a_bank_gives_twice_is_none_to_the_next_order(serve
 
 
 class ForgetfulBank:
-    """Does the first PUT and drops its kept connection instead of answering; says no to the same one again, and does
-    not show yet what it did."""
+    """A bank that executes the first PUT and drops the kept connection instead of answering, refuses the same PUT when
+    it is repeated, and does not show yet what it did."""
 
     def __init__(self) -> None:
         self.put = 0
@@ -113,24 +113,24 @@ class ForgetfulBank:
         return head % (status, len(said)) + said
 
 
-async def give_back(bank: BancoDoBrasil) -> object:
+async def return_pix(bank: BancoDoBrasil) -> object:
     return await bank.transfers.return_pix(Return(id="a" * 32, end_to_end_id="E1", amount_cents=100))
 
 
-async def register(bank: BancoDoBrasil) -> object:
+async def put_cob(bank: BancoDoBrasil) -> object:
     return await bank.pix.put_cob(
         Cob(txid="a" * 32, amount_cents=100, created_at=utc_now(), expires_in_s=60, location_id=1, pix_key="k")
     )
 
 
-@pytest.mark.parametrize("ask", [give_back, register])
-async def test_what_may_have_been_done_on_a_dropped_connection_is_not_refused_by_asking_again(ask: Any) -> None:
-    """The no to the second time is about the first, which went through: a refund of money that is gone would fail."""
+@pytest.mark.parametrize("ask", [return_pix, put_cob])
+async def test_a_call_on_a_dropped_connection_is_unknown_and_not_repeated(ask: Any) -> None:
+    """A refusal of the repeated call would hide that the first one succeeded: a refund that was sent would fail."""
     bank = ForgetfulBank()
     server = await asyncio.start_server(bank.serve, "127.0.0.1", 0)
     async with server, aiohttp.ClientSession() as http:
         adapter = adapter_at(http, f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}")
-        assert await adapter.pix.get_cob("a" * 32) == NotFound()  # a connection is kept from here on
+        assert await adapter.pix.get_cob("a" * 32) == NotFound()  # from here on a connection is kept
         answer = await ask(adapter)
         assert isinstance(answer, Unknown), answer
     assert bank.put == 1

@@ -1,4 +1,4 @@
-"""The simulated bank's boletos as production mode and the sandbox use them: payers, announcements, scenarios,
+"""Boletos at the simulated bank, as production mode and the sandbox use them: payments, announcements, scenarios,
 wiring."""
 
 import asyncio
@@ -24,7 +24,7 @@ from banks.simulated.__main__ import opened_app
 from banks.simulated.bank import SANDBOX, SimulatedBank
 from banks.simulated.boletos import BoletoRules
 from domain.mode import Mode
-from runtime.local.embedded import free_port
+from runtime.local.ports import free_port
 from runtime.postgres import Pool
 from runtime.seal import Seal
 from tests.support.bank_lists import boletos_paid
@@ -49,8 +49,8 @@ async def bank(pool: Pool) -> AsyncIterator[RunningBoletoBank]:
 
 
 @pytest_asyncio.fixture(loop_scope="session")
-async def told(bank: RunningBoletoBank) -> AsyncIterator[Receiver]:
-    """Our address, registered with the bank."""
+async def announcements(bank: RunningBoletoBank) -> AsyncIterator[Receiver]:
+    """A receiver of the bank's announcements, registered with the bank."""
     async with receiver() as receiving:
         status, _ = await bank.control("boleto-webhook", url=receiving.url)
         assert status == 200
@@ -65,13 +65,13 @@ def sandbox(pool: Pool) -> SimulatedBank:
 
 
 @pytest_asyncio.fixture(autouse=True, loop_scope="session")
-async def as_delivered(bank: RunningBoletoBank, sandbox: SimulatedBank) -> None:
+async def reset_bank_rules(bank: RunningBoletoBank, sandbox: SimulatedBank) -> None:
     bank.wire.fault = "up"
     await bank.books.set_rules(BoletoRules(apply_30_minutes=False, detail_cache_s=0, settle_after_s=600))
     await sandbox.boletos.set_rules(BoletoRules(apply_30_minutes=False, detail_cache_s=0, settle_after_s=0))
 
 
-async def registered(bank: Any, **fields: Any) -> NewBoleto:
+async def register_boleto(bank: Any, **fields: Any) -> NewBoleto:
     boleto = new_boleto(**fields)
     assert isinstance(await bank.boletos.register_boleto(boleto), Done)
     return boleto
@@ -86,14 +86,14 @@ async def state_of(bank: Any, boleto: NewBoleto) -> BoletoState:
 # Payers and announcements
 
 
-async def test_a_payment_is_announced_first_and_settled_after_a_while(bank: RunningBoletoBank, told: Receiver) -> None:
+async def test_a_payment_is_announced_first_and_settles_later(bank: RunningBoletoBank, announcements: Receiver) -> None:
     adapter = bank.adapter()
-    boleto = await registered(adapter)
+    boleto = await register_boleto(adapter)
     status, paid = await bank.control("pay", number=boleto.number)
     assert (status, paid["payments"][0]["amount"]) == (200, "123.45")
     assert (await state_of(adapter, boleto)).status == "in_between"
-    (item,) = await told.told(boleto.number, 1)
-    assert isinstance(told.bodies[0], list)
+    (item,) = await announcements.told(boleto.number, 1)
+    assert isinstance(announcements.bodies[0], list)
     assert item["codigoEstadoBaixaOperacional"] in (1, 2)
     assert item["dataVencimento"] == f"{boleto.due_on:%d.%m.%Y}"
     time.strptime(item["dataLiquidacao"], "%d/%m/%Y %H:%M:%S")
@@ -101,25 +101,29 @@ async def test_a_payment_is_announced_first_and_settled_after_a_while(bank: Runn
     await bank.settled(boleto.number)
     state = await state_of(adapter, boleto)
     assert (state.status, state.paid_cents, state.paid_on) == ("paid", 12345, today())
-    assert len(told.items(boleto.number)) == 1
+    assert len(announcements.items(boleto.number)) == 1
 
 
-async def test_an_announcement_is_repeated_until_it_is_heard(bank: RunningBoletoBank, told: Receiver) -> None:
-    told.answers = [500, 302, 200]
-    boleto = await registered(bank.adapter())
+async def test_an_announcement_is_repeated_until_it_is_accepted(
+    bank: RunningBoletoBank, announcements: Receiver
+) -> None:
+    announcements.answers = [500, 302, 200]
+    boleto = await register_boleto(bank.adapter())
     await bank.control("pay", number=boleto.number)
-    items = await told.told(boleto.number, 3)
+    items = await announcements.told(boleto.number, 3)
     assert len(items) == 3
     assert items[0] == items[2]
 
 
-async def test_a_payment_called_off_opens_the_boleto_again(bank: RunningBoletoBank, told: Receiver) -> None:
+async def test_a_payment_that_is_called_off_reopens_the_boleto(
+    bank: RunningBoletoBank, announcements: Receiver
+) -> None:
     adapter = bank.adapter()
-    boleto = await registered(adapter)
+    boleto = await register_boleto(adapter)
     await bank.control("pay", number=boleto.number)
-    await told.told(boleto.number, 1)
+    await announcements.told(boleto.number, 1)
     await bank.control("boleto-call-off", number=boleto.number)
-    _, off = await told.told(boleto.number, 2)
+    _, off = await announcements.told(boleto.number, 2)
     assert off["codigoEstadoBaixaOperacional"] == 10
     assert (await state_of(adapter, boleto)).status == "open"
     assert await bank.control("boleto-call-off", number=boleto.number) == (200, {"called_off": 0})
@@ -128,11 +132,11 @@ async def test_a_payment_called_off_opens_the_boleto_again(bank: RunningBoletoBa
 
 
 @pytest.mark.parametrize(("first", "second"), [("boleto", "pix"), ("pix", "boleto")])
-async def test_one_rail_closes_the_other_unless_the_money_was_on_its_way(
-    bank: RunningBoletoBank, told: Receiver, first: str, second: str
+async def test_a_payment_on_one_rail_closes_the_other_except_for_money_already_under_way(
+    bank: RunningBoletoBank, announcements: Receiver, first: str, second: str
 ) -> None:
     adapter = bank.adapter()
-    boleto = await registered(adapter, hybrid=True)
+    boleto = await register_boleto(adapter, hybrid=True)
     assert (await bank.control("pay", number=boleto.number, rail=first))[0] == 200
     status, refused = await bank.control("pay", number=boleto.number, rail=second)
     assert (status, refused["message"]) == (409, "the boleto is being paid at the bank")
@@ -140,15 +144,15 @@ async def test_one_rail_closes_the_other_unless_the_money_was_on_its_way(
     assert (await bank.control("pay", number=boleto.number, rail=second))[0] == 409
     assert (await state_of(adapter, boleto)).paid_cents == 12345
     assert (await bank.control("pay", number=boleto.number, rail=second, force=True))[0] == 200
-    assert {item["canalLiquidacao"] for item in await told.told(boleto.number, 2)} == {3, 4}
+    assert {item["canalLiquidacao"] for item in await announcements.told(boleto.number, 2)} == {3, 4}
     await bank.settled(boleto.number)
     state = await state_of(adapter, boleto)
     assert (state.status, state.paid_cents, state.paid_by_pix) == ("paid", 24690, second == "pix")
 
 
-async def test_money_for_a_boleto_written_off_arrives_when_it_was_on_its_way(bank: RunningBoletoBank) -> None:
+async def test_a_boleto_written_off_still_receives_money_that_was_already_under_way(bank: RunningBoletoBank) -> None:
     adapter = bank.adapter()
-    boleto = await registered(adapter)
+    boleto = await register_boleto(adapter)
     assert await adapter.boletos.write_off_boleto(boleto.number) == Done(None)
     status, refused = await bank.control("pay", number=boleto.number)
     assert (status, refused["message"]) == (409, "the boleto was written off at the bank")
@@ -161,8 +165,8 @@ async def test_money_for_a_boleto_written_off_arrives_when_it_was_on_its_way(ban
     assert [each.paid_cents for each in paid.value if each.number == boleto.number] == [500]
 
 
-async def test_a_payer_names_the_boleto_as_he_sees_it(bank: RunningBoletoBank) -> None:
-    hybrid = [await registered(bank.adapter(), hybrid=True) for _ in range(3)]
+async def test_a_payment_names_the_boleto_by_line_txid_or_number(bank: RunningBoletoBank) -> None:
+    hybrid = [await register_boleto(bank.adapter(), hybrid=True) for _ in range(3)]
     _, line = boleto_codes(hybrid[0].number, due_on=hybrid[0].due_on, amount_cents=12345)
     assert (await bank.control("pay", line=line))[0] == 200
     booked = await bank.books.booked(hybrid[1].number)
@@ -178,20 +182,24 @@ async def test_a_payer_names_the_boleto_as_he_sees_it(bank: RunningBoletoBank) -
     [
         ({"line": "1" * 47}, 400), ({"number": "12"}, 400), ({"number": 12}, 400), ({"rail": "ted"}, 400),
         ({"times": 0}, 400), ({"times": 101}, 400), ({"amount": "1,00"}, 400), ({"amount": 1}, 400),
-        # The test run's workers must name their tests alike.
+        # With a fixed id, all processes of the test run give this test the same name.
         pytest.param({"number": new_number()}, 404, id="unknown number"), ({"rail": "pix"}, 409),
     ],
     ids=str,
 )  # fmt: skip
-async def test_what_cannot_be_paid_is_told(bank: RunningBoletoBank, asked: dict[str, Any], status: int) -> None:
-    boleto = await registered(bank.adapter())
+async def test_a_payment_that_is_impossible_is_refused_with_a_message(
+    bank: RunningBoletoBank, asked: dict[str, Any], status: int
+) -> None:
+    boleto = await register_boleto(bank.adapter())
     said, body = await bank.control("pay", **({"number": boleto.number} | asked))
     assert (said, list(body)) == (status, ["message"])
 
 
-async def test_a_boleto_past_its_time_and_an_old_line_are_not_paid(bank: RunningBoletoBank, pool: Pool) -> None:
+async def test_an_expired_boleto_and_a_line_from_before_a_redating_cannot_be_paid(
+    bank: RunningBoletoBank, pool: Pool
+) -> None:
     adapter = bank.adapter()
-    boleto = await registered(adapter)
+    boleto = await register_boleto(adapter)
     _, old = boleto_codes(boleto.number, due_on=boleto.due_on, amount_cents=12345)
     await adapter.boletos.redate_boleto(boleto.number, boleto.due_on + timedelta(days=1))
     assert (await bank.control("pay", line=old))[0] == 409
@@ -201,7 +209,7 @@ async def test_a_boleto_past_its_time_and_an_old_line_are_not_paid(bank: Running
     assert (await bank.control("pay", number=boleto.number))[0] == 409
 
 
-async def test_switches_refuse_what_makes_no_sense(bank: RunningBoletoBank) -> None:
+async def test_the_control_interface_refuses_invalid_rules_and_faults(bank: RunningBoletoBank) -> None:
     for path, body in (
         ("boleto-webhook", {"url": "ftp://x"}), ("boleto-webhook", {}), ("boleto-rules", {"settle_after_s": -1}),
         ("boleto-rules", {"apply_30_minutes": "yes"}), ("boleto-call-off", {}), ("fault", {"fault": "sulk"}),
@@ -214,7 +222,7 @@ async def test_switches_refuse_what_makes_no_sense(bank: RunningBoletoBank) -> N
 # The sandbox's own books
 
 
-async def test_the_sandbox_registers_pays_and_tells_at_once(sandbox: SimulatedBank) -> None:
+async def test_the_sandbox_registers_pays_and_shows_a_boleto_at_once(sandbox: SimulatedBank) -> None:
     boleto = new_boleto(hybrid=True)
     made = await sandbox.boletos.register_boleto(boleto)
     assert isinstance(made, Done)
@@ -239,12 +247,12 @@ async def test_the_sandbox_registers_pays_and_tells_at_once(sandbox: SimulatedBa
         assert answer.code == PAID
 
 
-async def test_the_sandbox_says_no_as_the_bank_does(sandbox: SimulatedBank, pool: Pool) -> None:
+async def test_the_sandbox_refuses_with_the_codes_of_the_bank(sandbox: SimulatedBank, pool: Pool) -> None:
     assert await sandbox.boletos.find_boleto(new_number()) == NotFound()
     missing = await sandbox.boletos.write_off_boleto(new_number())
     assert isinstance(missing, Rejected)
     assert missing.code == NOT_FOUND
-    boleto = await registered(sandbox)
+    boleto = await register_boleto(sandbox)
     taken = await sandbox.boletos.register_boleto(new_boleto(number=boleto.number, amount_cents=1))
     assert isinstance(taken, Rejected)
     assert taken.code == NUMBER_TAKEN
@@ -270,18 +278,20 @@ async def test_the_sandbox_says_no_as_the_bank_does(sandbox: SimulatedBank, pool
     assert again.code == WRITTEN_OFF
 
 
-async def test_the_worlds_do_not_see_each_other(bank: RunningBoletoBank, sandbox: SimulatedBank) -> None:
-    boleto = await registered(sandbox)
+async def test_the_sandbox_and_the_production_bank_do_not_share_boletos(
+    bank: RunningBoletoBank, sandbox: SimulatedBank
+) -> None:
+    boleto = await register_boleto(sandbox)
     assert await bank.adapter().boletos.find_boleto(boleto.number) == NotFound()
     assert isinstance(await bank.adapter().boletos.register_boleto(boleto), Done)
     assert await sandbox.boletos.write_off_boleto(boleto.number) == Done(None)
     assert (await state_of(bank.adapter(), boleto)).status == "open"
 
 
-async def test_of_a_write_off_and_payments_at_once_one_wins(sandbox: SimulatedBank) -> None:
+async def test_of_a_write_off_and_two_payments_at_once_exactly_one_succeeds(sandbox: SimulatedBank) -> None:
     outcomes = set()
     for _ in range(15):
-        boleto = await registered(sandbox)
+        boleto = await register_boleto(sandbox)
         written, *paid = await asyncio.gather(
             sandbox.boletos.write_off(boleto.number),
             sandbox.boletos.pay(boleto.number, rail="boleto", tell=False),
@@ -295,7 +305,7 @@ async def test_of_a_write_off_and_payments_at_once_one_wins(sandbox: SimulatedBa
 # Scenarios of X-Sandbox-Bank
 
 
-async def test_an_unavailable_bank_does_nothing_however_often_it_is_asked(sandbox: SimulatedBank) -> None:
+async def test_an_unavailable_bank_does_nothing_however_often_it_is_called(sandbox: SimulatedBank) -> None:
     boleto = new_boleto()
     for attempt in range(1, 5):
         answer = await acting(sandbox, "unavailable", attempt=attempt).boletos.register_boleto(boleto)
@@ -303,7 +313,7 @@ async def test_an_unavailable_bank_does_nothing_however_often_it_is_asked(sandbo
     assert await sandbox.boletos.find_boleto(boleto.number) == NotFound()
 
 
-async def test_a_lost_reply_is_found_the_second_time(sandbox: SimulatedBank) -> None:
+async def test_a_boleto_whose_reply_was_lost_is_found_at_the_second_attempt(sandbox: SimulatedBank) -> None:
     boleto = new_boleto()
     assert isinstance(await acting(sandbox, "lost_reply", attempt=1).boletos.register_boleto(boleto), Unknown)
     assert (await state_of(sandbox, boleto)).status == "open"
@@ -313,7 +323,7 @@ async def test_a_lost_reply_is_found_the_second_time(sandbox: SimulatedBank) -> 
 
 
 async def test_a_refusing_bank_changes_nothing(sandbox: SimulatedBank) -> None:
-    boleto = await registered(sandbox)
+    boleto = await register_boleto(sandbox)
     refusing = acting(sandbox, "refuse", attempt=1)
     assert isinstance(await refusing.boletos.register_boleto(new_boleto()), Rejected)
     assert isinstance(await refusing.boletos.redate_boleto(boleto.number, today()), Rejected)
@@ -330,10 +340,10 @@ async def test_a_slow_bank_answers_in_the_end(sandbox: SimulatedBank, monkeypatc
     assert asyncio.get_running_loop().time() - started >= 0.2
 
 
-# As it is put together
+# Wiring
 
 
-async def test_the_process_and_the_worker_are_wired_for_boletos(pool: Pool) -> None:
+async def test_boletos_work_between_the_workers_banks_and_the_process_of_the_simulated_bank(pool: Pool) -> None:
     port = free_port()
     settings = settings_for(f"http://127.0.0.1:{port}")
     async with opened_app(settings, pool) as app, aiohttp.ClientSession() as http:
@@ -343,7 +353,7 @@ async def test_the_process_and_the_worker_are_wired_for_boletos(pool: Pool) -> N
         try:
             banks = open_banks(settings, pool, http, Seal(settings.secret_key))
             for each in Mode:
-                boleto = await registered(banks.of(each, settings.bank), hybrid=True)
+                boleto = await register_boleto(banks.of(each, settings.bank), hybrid=True)
                 assert (await state_of(banks.of(each, settings.bank), boleto)).status == "open"
             async with http.get(f"http://127.0.0.1:{port}/simulated/boleto-rules") as answer:
                 assert (await answer.json())["apply_30_minutes"] is False
@@ -351,7 +361,7 @@ async def test_the_process_and_the_worker_are_wired_for_boletos(pool: Pool) -> N
             await runner.cleanup()
 
 
-async def test_a_sandbox_boletos_code_leads_to_its_payload(pool: Pool) -> None:
+async def test_the_qr_code_of_a_sandbox_boleto_leads_to_its_payload(pool: Pool) -> None:
     settings = settings_for()
     sandbox = SimulatedBank(pool, Seal(settings.secret_key), world=SANDBOX, url=settings.app_url, now=utc_now)
     made = await sandbox.boletos.register_boleto(new_boleto(hybrid=True, description="PARCELA"))

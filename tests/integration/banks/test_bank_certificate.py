@@ -1,4 +1,4 @@
-"""Production's PIX host of the bank takes only who shows a certificate: ours is shown when a setting names it."""
+"""The bank's production PIX host requires a client certificate; ours is presented when a setting names it."""
 
 import asyncio
 import contextlib
@@ -22,7 +22,7 @@ from runtime.seal import Seal
 from runtime.settings import Settings, read_settings
 from tests.support.dns_names import Authority
 
-NOBODY = {"DATABASE_URL": "postgresql://nobody", "REDIS_URL": "redis://nobody", "SECRET_KEY": "0" * 64}
+OTHER_SETTINGS = {"DATABASE_URL": "postgresql://nobody", "REDIS_URL": "redis://nobody", "SECRET_KEY": "0" * 64}
 TXID = "0" * 32
 COB = {
     "txid": TXID, "status": "ATIVA", "revisao": 0, "valor": {"original": "10.00"}, "chave": "a@b.test",
@@ -37,7 +37,7 @@ def authority(tmp_path: Path) -> Authority:
 
 @pytest_asyncio.fixture(loop_scope="session")
 async def bank_url(authority: Authority, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[str]:
-    """A bank that gives neither token nor charge to who shows no certificate of this authority."""
+    """A bank that accepts only clients with a certificate of this authority."""
     tls = authority.server("localhost")
     tls.verify_mode = ssl.CERT_REQUIRED
     tls.load_verify_locations(authority.roots)
@@ -62,66 +62,72 @@ async def bank_url(authority: Authority, monkeypatch: pytest.MonkeyPatch) -> Asy
 
 
 def _settings(bank_url: str, **more: str) -> Settings:
-    return read_settings({**NOBODY, "BANK_URL": bank_url, **more})
+    return read_settings({**OTHER_SETTINGS, "BANK_URL": bank_url, **more})
 
 
-async def _asked(settings: Settings) -> Any:
-    pool: Any = None  # the bank of production has no books here
+async def _get_cob(settings: Settings) -> Any:
+    pool: Any = None  # the production adapter uses no database
     async with aiohttp.ClientSession() as http:
         return await open_banks(settings, pool, http, Seal(settings.secret_key)).production["001"].pix.get_cob(TXID)
 
 
-async def test_the_bank_is_shown_our_certificate(bank_url: str, authority: Authority) -> None:
+async def test_our_certificate_is_presented_to_the_bank(bank_url: str, authority: Authority) -> None:
     file = authority.certificate("quita.test")
-    answer = await _asked(_settings(bank_url, BANK_CERTIFICATE=str(file)))
+    answer = await _get_cob(_settings(bank_url, BANK_CERTIFICATE=str(file)))
     assert isinstance(answer, CobState)
     assert answer.amount_cents == 1000
 
 
-async def test_its_key_may_be_another_file_with_a_password(bank_url: str, authority: Authority, tmp_path: Path) -> None:
+async def test_the_key_of_our_certificate_may_be_a_separate_file_with_a_password(
+    bank_url: str, authority: Authority, tmp_path: Path
+) -> None:
     both = authority.certificate("quita.test", password=b"segredo").read_bytes()
     begins = both.index(b"-----BEGIN ENCRYPTED PRIVATE KEY")
     chain, key = tmp_path / "chain.pem", tmp_path / "key.pem"
     chain.write_bytes(both[:begins])
     key.write_bytes(both[begins:])
     files = {"BANK_CERTIFICATE": str(chain), "BANK_CERTIFICATE_KEY": str(key)}
-    assert isinstance(await _asked(_settings(bank_url, **files, BANK_CERTIFICATE_PASSWORD="segredo")), CobState)
+    assert isinstance(await _get_cob(_settings(bank_url, **files, BANK_CERTIFICATE_PASSWORD="segredo")), CobState)
     for password in ("falso", ""):
         with pytest.raises(ValueError, match="BANK_CERTIFICATE cannot be used"):
-            await _asked(_settings(bank_url, **files, BANK_CERTIFICATE_PASSWORD=password))
+            await _get_cob(_settings(bank_url, **files, BANK_CERTIFICATE_PASSWORD=password))
 
 
-async def test_what_the_bank_says_of_a_certificate_that_it_does_not_take_is_told(
+async def test_the_reason_why_the_bank_refuses_our_certificate_is_reported(
     authority: Authority, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("SSL_CERT_FILE", str(authority.roots))
     tls = authority.server("localhost")
-    tls.maximum_version = ssl.TLSVersion.TLSv1_2  # by 1.3 it may be said after our request was sent, and then be lost
+    tls.maximum_version = ssl.TLSVersion.TLSv1_2  # with 1.3 the alert may follow our request and be lost
     tls.verify_mode = ssl.CERT_REQUIRED
     tls.load_verify_locations(authority.roots)
     with socket.create_server(("127.0.0.1", 0)) as listening:
 
         def refuse() -> None:
             conn, _ = listening.accept()
-            with conn, contextlib.suppress(OSError):  # asyncio's server hangs up before it has said why
+            with conn, contextlib.suppress(OSError):  # an asyncio server would close before it sends its alert
                 tls.wrap_socket(conn, server_side=True)
 
         refusing = asyncio.create_task(asyncio.to_thread(refuse))
         file = authority.certificate("quita.test", by_itself=True)
-        answer = await _asked(_settings(f"https://localhost:{listening.getsockname()[1]}", BANK_CERTIFICATE=str(file)))
+        answer = await _get_cob(
+            _settings(f"https://localhost:{listening.getsockname()[1]}", BANK_CERTIFICATE=str(file))
+        )
         await refusing
     assert "UNKNOWN_CA" in answer.detail
 
 
-async def test_without_a_certificate_such_a_bank_is_unknown_and_not_a_refusal(bank_url: str) -> None:
-    assert isinstance(await _asked(_settings(bank_url)), Unknown)
+async def test_a_handshake_that_fails_without_our_certificate_is_unknown_and_not_a_refusal(bank_url: str) -> None:
+    assert isinstance(await _get_cob(_settings(bank_url)), Unknown)
 
 
-async def test_that_our_certificate_has_ended_is_told_beside_the_error(bank_url: str, authority: Authority) -> None:
-    """And when it ends is shown, for a rule to look at before that."""
+async def test_an_error_with_an_expired_certificate_of_ours_names_the_day_it_ended(
+    bank_url: str, authority: Authority
+) -> None:
+    """A gauge also shows when the certificate ends, for an alert rule that fires before that."""
     file = authority.certificate("quita.test", expired=True)
     settings = _settings(bank_url, BANK_CERTIFICATE=str(file))
-    answer = await _asked(settings)
+    answer = await _get_cob(settings)
     assert isinstance(answer, Unknown)
     ends_at = certificate_ends_at(settings)
     assert ends_at is not None
@@ -133,32 +139,34 @@ async def test_that_our_certificate_has_ended_is_told_beside_the_error(bank_url:
 
 
 @pytest.mark.parametrize("expired", [True, False])
-def test_doctor_says_when_our_certificate_ends(
+def test_quita_doctor_says_when_our_certificate_ends(
     authority: Authority, expired: bool, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     from cli.main import main
 
     file = authority.certificate("quita.test", expired=expired)
-    for name, value in {**NOBODY, "BANK_CERTIFICATE": str(file)}.items():
+    for name, value in {**OTHER_SETTINGS, "BANK_CERTIFICATE": str(file)}.items():
         monkeypatch.setenv(name, value)
     main(["doctor"])
     said = capsys.readouterr().out
     assert ("BANK_CERTIFICATE ended at" in said, "BANK_CERTIFICATE ends at" in said) == (expired, not expired)
 
 
-async def test_a_certificate_of_somebody_else_is_not_enough(bank_url: str, authority: Authority) -> None:
+async def test_a_certificate_of_an_unknown_authority_is_not_accepted_by_the_bank(
+    bank_url: str, authority: Authority
+) -> None:
     file = authority.certificate("quita.test", by_itself=True)
-    assert isinstance(await _asked(_settings(bank_url, BANK_CERTIFICATE=str(file))), Unknown)
+    assert isinstance(await _get_cob(_settings(bank_url, BANK_CERTIFICATE=str(file))), Unknown)
 
 
-async def test_a_bank_whose_own_certificate_is_not_to_be_believed_is_told_nothing(
+async def test_nothing_is_sent_to_a_bank_whose_own_certificate_is_not_trusted(
     bank_url: str, authority: Authority, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     file = authority.certificate("quita.test")
     monkeypatch.delenv("SSL_CERT_FILE")
-    assert isinstance(await _asked(_settings(bank_url, BANK_CERTIFICATE=str(file))), Unknown)
+    assert isinstance(await _get_cob(_settings(bank_url, BANK_CERTIFICATE=str(file))), Unknown)
 
 
-def test_a_file_that_is_not_there_stops_the_start(tmp_path: Path) -> None:
+def test_a_missing_certificate_file_is_refused_at_start(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="BANK_CERTIFICATE must be a file"):
         _settings("https://localhost", BANK_CERTIFICATE=str(tmp_path / "none.pem"))

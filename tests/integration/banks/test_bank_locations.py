@@ -1,4 +1,4 @@
-"""Locations: ready ahead, never given twice, asked for when there are none; and what they answer in the sandbox."""
+"""Locations are made ahead of creations and never given twice; creations wait for them; the sandbox serves them."""
 
 import asyncio
 import json
@@ -59,7 +59,7 @@ ACCOUNT = new_id()
 
 
 class Silent:
-    """A bank of which nothing is heard."""
+    """A bank that never answers."""
 
     @property
     def pix(self) -> Any:
@@ -70,7 +70,7 @@ class Silent:
 
 
 class Slow:
-    """A bank that makes locations, each after a while."""
+    """A bank that answers each call for locations after `delay_s`."""
 
     def __init__(self, delay_s: float = 0.05) -> None:
         self.delay_s = delay_s
@@ -102,7 +102,7 @@ async def context(pool: Pool, table_owner: Pool, servers: Any) -> AsyncIterator[
 
 @asynccontextmanager
 async def reserve_of(context: Context, **more: Any) -> AsyncIterator[LocationReserve]:
-    """The reserve of a process of the API."""
+    """The location reserve of an API process."""
     reserve = LocationReserve(BANK, context.pool, Jobs(context.redis), **more)
     try:
         yield reserve
@@ -112,7 +112,7 @@ async def reserve_of(context: Context, **more: Any) -> AsyncIterator[LocationRes
 
 @asynccontextmanager
 async def working(context: Context, mode: Mode) -> AsyncIterator[None]:
-    """A worker that looks every few milliseconds, as a woken one does."""
+    """A worker that fills the pool every few milliseconds, as one that is woken often does."""
     filling, ended = LocationPool(context, mode), asyncio.Event()
 
     async def work() -> None:
@@ -125,13 +125,13 @@ async def working(context: Context, mode: Mode) -> AsyncIterator[None]:
         yield
     finally:
         ended.set()
-        await asyncio.wait([task], timeout=1.0)  # cut off in the midst of a statement only where a bank hangs
+        await asyncio.wait([task], timeout=1.0)  # a statement is cancelled only where a bank hangs
         task.cancel()
         await asyncio.gather(task, return_exceptions=True)
 
 
-def paced(context: Context, production: Any = None, **env: str) -> Context:
-    """A worker of its own with these settings, at the bank `production` unless it is the context's."""
+def worker_with(context: Context, production: Any = None, **env: str) -> Context:
+    """The context of another worker with these settings, and with the bank `production` if one is given."""
     own = copy(context)
     own.settings = settings_for(**env)
     own.worker = f"worker {new_id()}"
@@ -144,7 +144,7 @@ async def take(reserve: LocationReserve, mode: Mode, count: int, account_id: UUI
     return await asyncio.gather(*(reserve.take(mode, account_id) for _ in range(count)))
 
 
-async def ready(pool: Pool, mode: Mode) -> int:
+async def ready_count(pool: Pool, mode: Mode) -> int:
     return int(await pool.fetchval("SELECT coalesce(sum(count), 0) FROM pix_location WHERE test = $1", mode.test))
 
 
@@ -152,11 +152,11 @@ def ids(locations: Sequence[Location]) -> list[int]:
     return [location.location_id for location in locations]
 
 
-async def test_a_database_that_refuses_writes_is_told_as_away_and_not_asked_without_rest(
+async def test_a_creation_at_a_database_that_refuses_writes_fails_without_a_storm_of_statements(
     context: Context, table_owner: Pool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """As a standby does, and a cell that was moved away: it answers whoever asks whether it is back. The bank is not
-    what is away."""
+    """As a standby does, and a cell that was moved away: it answers the check whether it is back. The error is the
+    database's, not BANK_UNAVAILABLE."""
     monkeypatch.setattr("commands.bank_orders.pix_locations._DATABASE_BACK_S", 1.0)
     await table_owner.execute(
         "CREATE SEQUENCE asked; GRANT USAGE ON SEQUENCE asked TO PUBLIC;"
@@ -182,7 +182,7 @@ async def test_no_location_is_given_twice(context: Context) -> None:
     assert len(given) == len(set(given)) == 2100
 
 
-async def test_modes_do_not_share(context: Context) -> None:
+async def test_production_and_sandbox_do_not_share_locations(context: Context) -> None:
     await fill(context.pool, False, [Location(number, f"p/{number}") for number in range(50)])
     await fill(context.pool, True, [Location(number, f"s/{number}") for number in range(50)])
     async with reserve_of(context) as reserve:
@@ -190,7 +190,7 @@ async def test_modes_do_not_share(context: Context) -> None:
         assert all(each.location.startswith("s/") for each in await take(reserve, Mode.SANDBOX, 40))
 
 
-async def test_a_location_and_its_address_stay_together_in_any_block(context: Context) -> None:
+async def test_a_location_id_keeps_its_url_in_every_block(context: Context) -> None:
     await fill(context.pool, True, [Location(number, f"x/{number}") for number in range(1, 2 * BLOCK + 8)])
     async with context.pool.acquire() as conn:
         one = await take_one(conn, test=True, bank=BANK)
@@ -199,11 +199,11 @@ async def test_a_location_and_its_address_stay_together_in_any_block(context: Co
     assert one is not None
     assert all(each.location == f"x/{each.location_id}" for each in [one, *rest])
     assert sorted(ids([one, *rest])) == list(range(1, 2 * BLOCK + 8))
-    assert await ready(context.pool, Mode.SANDBOX) == 0
+    assert await ready_count(context.pool, Mode.SANDBOX) == 0
 
 
 async def test_the_pool_is_filled_to_its_reserve(context: Context) -> None:
-    worker = paced(context, SANDBOX_LOCATIONS_MIN="5000")
+    worker = worker_with(context, SANDBOX_LOCATIONS_MIN="5000")
     assert await LocationPool(worker, Mode.SANDBOX).fill() == 5_000
     assert await LocationPool(worker, Mode.SANDBOX).fill() == 0
     assert await LocationPool(worker, Mode.PRODUCTION).fill() == 0  # the bank is silent
@@ -211,10 +211,10 @@ async def test_the_pool_is_filled_to_its_reserve(context: Context) -> None:
     assert await context.pool.fetchval(longest) <= 77
 
 
-async def test_the_reserve_of_production_is_filled_too(context: Context) -> None:
-    worker = paced(context, Slow(0.0), PIX_LOCATIONS_MIN="2600", PIX_LOCATIONS_PER_S="10000")
+async def test_the_production_pool_is_filled_to_its_reserve(context: Context) -> None:
+    worker = worker_with(context, Slow(0.0), PIX_LOCATIONS_MIN="2600", PIX_LOCATIONS_PER_S="10000")
     assert await LocationPool(worker, Mode.PRODUCTION).fill() == 2_600
-    assert await ready(context.pool, Mode.PRODUCTION) == 2_600
+    assert await ready_count(context.pool, Mode.PRODUCTION) == 2_600
 
 
 PACE = settings_for().pace
@@ -224,7 +224,7 @@ def level(*, ready: int = 1_000, made: int, taken: int, per_s: float, counted_s_
     return Level(ready=ready, first=0, made=made, taken=taken, per_s=per_s, counted_s_ago=counted_s_ago)
 
 
-def test_what_is_kept_ready_follows_what_is_taken() -> None:
+def test_the_number_of_locations_kept_ready_follows_consumption() -> None:
     counted = count(level(made=4_000, taken=1_000, per_s=0.0, counted_s_ago=5.0))
     assert counted == Consumption(taken=3_000, per_s=400.0)
     assert needed(PACE, counted.per_s) == 400 * PACE.pix_locations_s
@@ -233,68 +233,68 @@ def test_what_is_kept_ready_follows_what_is_taken() -> None:
     assert kept(PACE, Mode.PRODUCTION, 1e9) == PACE.pix_locations_max
 
 
-def test_a_rise_is_followed_at_once_and_a_fall_slowly() -> None:
-    assert count(level(made=4_000, taken=1_000, per_s=1.0, counted_s_ago=4.0)) is None  # too soon to say
+def test_the_measured_consumption_rises_at_once_and_falls_slowly() -> None:
+    assert count(level(made=4_000, taken=1_000, per_s=1.0, counted_s_ago=4.0)) is None  # too soon after the last count
     calm = count(level(made=4_000, taken=3_000, per_s=400.0, counted_s_ago=10.0))
     assert calm is not None
     assert 380 < calm.per_s < 400
-    # Nobody counted for an hour: what was taken in it says nothing about now.
+    # After an hour without a count, the number taken in it says nothing about the present rate.
     stale = count(level(made=400_000, taken=1_000, per_s=400.0, counted_s_ago=3_600.0))
     assert stale is not None
     assert stale.taken == 399_000
     assert stale.per_s < 1
 
 
-async def test_consumption_raises_the_mark_of_the_pool(context: Context) -> None:
+async def test_consumption_raises_the_fill_level_of_the_pool(context: Context) -> None:
     bank = Slow(0.0)
-    worker = paced(context, bank, PIX_LOCATIONS_MIN="100", PIX_LOCATIONS_S="3600")
+    worker = worker_with(context, bank, PIX_LOCATIONS_MIN="100", PIX_LOCATIONS_S="3600")
     await LocationPool(worker, Mode.PRODUCTION).fill()
-    before = await ready(context.pool, Mode.PRODUCTION)
+    before = await ready_count(context.pool, Mode.PRODUCTION)
     async with reserve_of(context) as reserve:
         await take(reserve, Mode.PRODUCTION, 40)
     await context.pool.execute("UPDATE pix_pool SET counted_at = counted_at - interval '10 s' WHERE NOT test")
     await LocationPool(worker, Mode.PRODUCTION).fill()
-    assert before == 2_000  # what is kept when nothing is taken
-    assert await ready(context.pool, Mode.PRODUCTION) > 10_000  # an hour's supply
+    assert before == 2_000  # the minimum, while nothing is taken
+    assert await ready_count(context.pool, Mode.PRODUCTION) > 10_000  # an hour's supply
 
 
-async def test_of_two_workers_one_fills(context: Context) -> None:
+async def test_one_of_two_concurrent_workers_fills_the_pool(context: Context) -> None:
     banks = Slow(0.02), Slow(0.02)
-    workers = [LocationPool(paced(context, bank, PIX_LOCATIONS_MIN="2000"), Mode.PRODUCTION) for bank in banks]
+    workers = [LocationPool(worker_with(context, bank, PIX_LOCATIONS_MIN="2000"), Mode.PRODUCTION) for bank in banks]
     added = await asyncio.gather(*(worker.fill() for worker in workers))
     assert sorted(added) == [0, 2_000]
     assert sorted(bank.made for bank in banks) == [0, 2_000]
-    assert await ready(context.pool, Mode.PRODUCTION) == 2_000
+    assert await ready_count(context.pool, Mode.PRODUCTION) == 2_000
 
 
-async def test_what_is_stored_while_the_level_is_read_is_not_asked_for_again(
+async def test_locations_stored_while_the_level_is_read_are_not_requested_again(
     context: Context, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async def find_level_late(conn: Any, **of: Any) -> Level:
         level = await find_level(conn, **of)
-        await asyncio.sleep(0.03)  # the answer's way, in which slices are stored
+        await asyncio.sleep(0.03)  # slices are stored while this answer is under way
         return level
 
     monkeypatch.setattr(location_pool, "find_level", find_level_late)
     bank = Slow(0.02)
-    worker = paced(context, bank, PIX_LOCATIONS_MIN="2000")
+    worker = worker_with(context, bank, PIX_LOCATIONS_MIN="2000")
     assert await LocationPool(worker, Mode.PRODUCTION).fill() == 2_000
     assert bank.made == 2_000
 
 
-async def test_the_pool_of_a_worker_that_died_is_filled_by_another(context: Context) -> None:
+async def test_after_a_worker_died_another_fills_the_pool(context: Context) -> None:
     async with context.pool.acquire() as conn:
         name = f"locations_{Mode.PRODUCTION}_{BANK}"
         assert await take_lease(conn, name=name, holder="died", lease_s=0.5)
-    worker = paced(context, Slow(0.0), PIX_LOCATIONS_MIN="2000")
+    worker = worker_with(context, Slow(0.0), PIX_LOCATIONS_MIN="2000")
     assert await LocationPool(worker, Mode.PRODUCTION).fill() == 0
     async with reserve_of(context) as reserve, working(worker, Mode.PRODUCTION):
         assert len(await take(reserve, Mode.PRODUCTION, 20)) == 20
     assert LEASE_S < SILENT_S_MAX
 
 
-async def test_a_bank_that_makes_next_to_nothing_is_left_alone_for_a_while(context: Context) -> None:
-    """It may limit calls: what it made is kept, and it is asked again later, and not at once."""
+async def test_a_bank_that_rate_limits_locations_is_not_called_again_at_once(context: Context) -> None:
+    """What it made is kept, and the next round comes later."""
 
     class Limiting(Slow):
         asked = 0
@@ -304,73 +304,78 @@ async def test_a_bank_that_makes_next_to_nothing_is_left_alone_for_a_while(conte
             return await super().create_locations(count) if self.asked <= 3 else Unknown("HTTP 429")
 
     bank = Limiting(0.0)
-    pool = LocationPool(paced(context, bank, BANK_LOCATION_CALLS="10"), Mode.PRODUCTION)
+    pool = LocationPool(worker_with(context, bank, BANK_LOCATION_CALLS="10"), Mode.PRODUCTION)
     with capture_logs() as said:
         assert await pool.fill() == bank.made == 3
     assert {(each["event"], each["detail"]) for each in said} == {("location_pool_not_filled", "HTTP 429")}
-    assert bank.asked <= 3 + 10 + 3, "what was under way, and no more than one of each of the other slices"
+    assert bank.asked <= 3 + 10 + 3, "the calls under way, and at most one more for each other slice"
     assert await pool.fill() == 0
-    assert await ready(context.pool, Mode.PRODUCTION) == 3
+    assert await ready_count(context.pool, Mode.PRODUCTION) == 3
 
 
-async def test_slices_are_made_side_by_side_and_land_as_they_are_made(context: Context) -> None:
+async def test_slices_are_requested_concurrently_and_stored_as_they_are_made(context: Context) -> None:
     bank = Slow(0.3)
-    worker = paced(context, bank, BANK_LOCATION_CALLS="100")
+    worker = worker_with(context, bank, BANK_LOCATION_CALLS="100")
     task = asyncio.create_task(LocationPool(worker, Mode.PRODUCTION).fill())
 
     async def some() -> bool:
-        return await ready(context.pool, Mode.PRODUCTION) > 0
+        return await ready_count(context.pool, Mode.PRODUCTION) > 0
 
     await until_answer(some)
-    assert await ready(context.pool, Mode.PRODUCTION) < 2_000
+    assert await ready_count(context.pool, Mode.PRODUCTION) < 2_000
     assert bank.under_way_max == 100
     task.cancel()
     await asyncio.gather(task, return_exceptions=True)
 
 
-async def test_at_an_empty_pool_creations_wait_for_a_bank_that_takes_long(context: Context) -> None:
+async def test_with_an_empty_pool_creations_wait_for_a_slow_bank(context: Context) -> None:
     async with reserve_of(context) as reserve:
         waiting = asyncio.create_task(take(reserve, Mode.PRODUCTION, 300))
         await asyncio.sleep(0.2)
-        async with working(paced(context, Slow(0.4)), Mode.PRODUCTION):
+        async with working(worker_with(context, Slow(0.4)), Mode.PRODUCTION):
             taken = await waiting
     assert len(set(ids(taken))) == 300
 
 
-async def test_a_pool_that_is_filled_too_slowly_is_no_silence_of_the_bank(context: Context) -> None:
-    """Longer than a silent bank is waited for, each gets its location as it is made."""
+async def test_a_pool_that_fills_slowly_does_not_count_as_silence_of_the_bank(context: Context) -> None:
+    """Filling takes longer than the deadline for a silent bank, and each creation gets its location as it is made."""
     bank = Slow(0.25)
     async with reserve_of(context, deadline_s=0.6) as reserve:
-        worker = paced(context, bank, BANK_LOCATION_CALLS="50")
+        worker = worker_with(context, bank, BANK_LOCATION_CALLS="50")
         async with working(worker, Mode.PRODUCTION):
             taken = await take(reserve, Mode.PRODUCTION, 400)
     assert len(set(ids(taken))) == 400
 
 
-async def test_a_bank_that_answers_late_is_not_silent(context: Context) -> None:
-    """Its first answers come long after a silent bank is given up."""
-    async with reserve_of(context, deadline_s=0.3) as reserve, working(paced(context, Slow(1.5)), Mode.PRODUCTION):
+async def test_a_bank_that_answers_late_does_not_count_as_silent(context: Context) -> None:
+    """Its first answers come long after the deadline for a silent bank."""
+    async with (
+        reserve_of(context, deadline_s=0.3) as reserve,
+        working(worker_with(context, Slow(1.5)), Mode.PRODUCTION),
+    ):
         taken = await take(reserve, Mode.PRODUCTION, 60)
     assert len(set(ids(taken))) == 60
 
 
-async def test_one_answer_that_does_not_come_keeps_no_location_from_those_who_wait(context: Context) -> None:
+async def test_one_call_that_hangs_does_not_withhold_the_other_locations_from_waiting_creations(
+    context: Context,
+) -> None:
     class Hanging(Slow):
         async def create_locations(self, count: int) -> Done[list[Location]]:
             if self.under_way_max == 5:
                 await asyncio.Event().wait()
             return await super().create_locations(count)
 
-    worker = paced(context, Hanging(0.05), BANK_LOCATION_CALLS="5")
+    worker = worker_with(context, Hanging(0.05), BANK_LOCATION_CALLS="5")
     async with reserve_of(context) as reserve, working(worker, Mode.PRODUCTION):
         taken = await take(reserve, Mode.PRODUCTION, 5)
     assert len(set(ids(taken))) == 5
 
 
-async def test_calls_that_hang_now_and_then_keep_no_others_from_being_made(
+async def test_occasional_calls_that_hang_do_not_keep_the_pool_from_being_filled(
     context: Context, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """One in fifty does, as where one server of a bank is out: the pool is filled with what the others make."""
+    """One call in fifty hangs, as when one server of a bank is out: the other calls fill the pool."""
     monkeypatch.setattr("workers.housekeeping.location_pool._STORE_S", 0.02)
 
     class HangingNow(Slow):
@@ -382,33 +387,33 @@ async def test_calls_that_hang_now_and_then_keep_no_others_from_being_made(
                 await asyncio.Event().wait()
             return await super().create_locations(count)
 
-    worker = paced(context, HangingNow(0.0), BANK_LOCATION_CALLS="20")
+    worker = worker_with(context, HangingNow(0.0), BANK_LOCATION_CALLS="20")
     task = asyncio.create_task(LocationPool(worker, Mode.PRODUCTION).fill())
 
     async def enough() -> bool:
-        return await ready(context.pool, Mode.PRODUCTION) >= 10 * BLOCK
+        return await ready_count(context.pool, Mode.PRODUCTION) >= 10 * BLOCK
 
     await until_answer(enough)
     task.cancel()
     await asyncio.gather(task, return_exceptions=True)
 
 
-async def test_a_location_that_the_bank_answers_twice_is_kept_once(context: Context) -> None:
-    """Two charges with one location would have one QR Code: who scans the second one pays the first."""
+async def test_a_location_the_bank_returns_twice_is_stored_once(context: Context) -> None:
+    """Two charges with one location would share a QR Code: a payer who scans the second would pay the first."""
 
     class Repeating(Slow):
         async def create_locations(self, count: int) -> Done[list[Location]]:
             made = await super().create_locations(count)
             return Done([Location(each.location_id // 2, f"x/{each.location_id // 2}") for each in made.value])
 
-    worker = paced(context, Repeating(0.0), PIX_LOCATIONS_MIN="1")
+    worker = worker_with(context, Repeating(0.0), PIX_LOCATIONS_MIN="1")
     await LocationPool(worker, Mode.PRODUCTION).fill()
     async with reserve_of(context) as reserve:
         taken = await take(reserve, Mode.PRODUCTION, 1_000)
     assert len(set(ids(taken))) == 1_000
 
 
-async def test_what_the_bank_made_since_ends_its_silence(context: Context) -> None:
+async def test_a_location_the_bank_made_later_ends_its_silence(context: Context) -> None:
     async with context.pool.acquire() as conn:
         await note_silence(conn, test=False, bank=BANK)
     await fill(context.pool, False, [Location(1, "p/1")])
@@ -417,18 +422,18 @@ async def test_what_the_bank_made_since_ends_its_silence(context: Context) -> No
         began = asyncio.get_running_loop().time()
         with pytest.raises(Refused):
             await reserve.take(Mode.PRODUCTION, ACCOUNT)
-        assert asyncio.get_running_loop().time() - began >= 1.4, "waited as for a bank that is slow"
+        assert asyncio.get_running_loop().time() - began >= 1.4, "the creation waits as for a slow bank"
 
 
-async def test_a_bank_of_which_nothing_comes_for_as_long_as_a_creation_waits_is_silent(context: Context) -> None:
-    """Also where no worker is there to ask it."""
+async def test_a_bank_that_makes_nothing_for_as_long_as_a_creation_waits_is_unavailable(context: Context) -> None:
+    """Also when no worker runs that could call it."""
     async with reserve_of(context, deadline_s=0.2, wait_s_max=1.0) as reserve:
         with pytest.raises(Refused) as refused:
             await reserve.take(Mode.PRODUCTION, ACCOUNT)
     assert refused.value.code is Code.BANK_UNAVAILABLE
 
 
-async def test_a_bank_that_makes_too_few_is_not_called_silent(context: Context) -> None:
+async def test_a_bank_that_makes_too_few_locations_is_not_reported_as_unavailable(context: Context) -> None:
     made = "INSERT INTO pix_pool VALUES (false, $1, $2, 0, 0, now()) ON CONFLICT (test, bank) DO UPDATE SET made = $2"
     async with reserve_of(context, deadline_s=0.2, wait_s_max=1.0) as reserve:
         waiting = asyncio.create_task(reserve.take(Mode.PRODUCTION, ACCOUNT))
@@ -440,7 +445,7 @@ async def test_a_bank_that_makes_too_few_is_not_called_silent(context: Context) 
     assert refused.value.code is Code.SERVICE_UNAVAILABLE
 
 
-async def test_what_others_take_first_shows_that_the_bank_answers(context: Context) -> None:
+async def test_locations_that_other_processes_take_first_show_that_the_bank_answers(context: Context) -> None:
     made = "INSERT INTO pix_pool VALUES (false, $1, $2, 0, 0, now()) ON CONFLICT (test, bank) DO UPDATE SET made = $2"
     async with reserve_of(context, deadline_s=0.5) as reserve:
         waiting = asyncio.create_task(reserve.take(Mode.PRODUCTION, ACCOUNT))
@@ -451,8 +456,8 @@ async def test_what_others_take_first_shows_that_the_bank_answers(context: Conte
         assert (await waiting).location == "at/last"
 
 
-async def test_a_burst_of_one_account_does_not_keep_another_waiting(context: Context) -> None:
-    """Who comes last, after 500 of one merchant, is served with the first of them."""
+async def test_a_burst_of_creations_of_one_account_does_not_delay_another(context: Context) -> None:
+    """Creations of another account that come after 500 of one are served with the first of those."""
     other = new_id()
     async with reserve_of(context) as reserve:
         burst = asyncio.create_task(take(reserve, Mode.PRODUCTION, 500))
@@ -466,16 +471,16 @@ async def test_a_burst_of_one_account_does_not_keep_another_waiting(context: Con
         assert len(await burst) == 500
 
 
-async def test_silence_is_bank_unavailable_for_everybody_at_once(context: Context) -> None:
+async def test_a_silent_bank_is_unavailable_for_all_waiting_creations_at_once(context: Context) -> None:
     async with reserve_of(context, deadline_s=0.5) as reserve, working(context, Mode.PRODUCTION):
         began = time.monotonic()
         waits = [reserve.take(Mode.PRODUCTION, ACCOUNT) for _ in range(30)]
         answers = await asyncio.gather(*waits, return_exceptions=True)
-        assert time.monotonic() - began < 10  # one wait, shared: one after the other they take 15
+        assert time.monotonic() - began < 10  # they share one wait; one after the other they would take 15 s
     assert [getattr(answer, "code", None) for answer in answers] == [Code.BANK_UNAVAILABLE] * 30
 
 
-async def test_who_comes_while_the_bank_is_silent_waits_with_those_before_and_a_replay_waits_for_nothing(
+async def test_creations_during_a_silence_share_one_wait_and_a_replay_does_not_wait(
     context: Context, servers: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async with open_api(servers.database_url, servers.redis_url) as api, working(context, Mode.PRODUCTION):
@@ -499,11 +504,13 @@ async def test_who_comes_while_the_bank_is_silent_waits_with_those_before_and_a_
         took_s = time.monotonic() - began
     assert [reply.status for reply in replayed] == [200] * 3
     assert {reply.json()["charge_id"] for reply in replayed} == {old.json()["charge_id"]}
-    assert took_s < 7, "one wait, shared: one after the other it is two"
+    assert took_s < 7, "they share one wait; one after the other there would be two"
 
 
-async def test_with_an_empty_pool_the_api_waits_and_creates(context: Context, servers: Any) -> None:
-    """None is refused, whichever account it is for, while a bank that takes long makes locations."""
+async def test_with_an_empty_pool_the_api_waits_for_the_bank_and_creates_every_charge(
+    context: Context, servers: Any
+) -> None:
+    """No creation is refused while a slow bank makes locations."""
     async with open_api(servers.database_url, servers.redis_url) as api:
         reserve = api.app.state.context.reserve
         await context.pool.execute("DELETE FROM pix_location")
@@ -514,12 +521,12 @@ async def test_with_an_empty_pool_the_api_waits_and_creates(context: Context, se
             for _ in range(120)
         ]
         await asyncio.sleep(0.3)
-        async with working(paced(context, Slow(0.5)), Mode.PRODUCTION):
+        async with working(worker_with(context, Slow(0.5)), Mode.PRODUCTION):
             replies = await asyncio.gather(*creations)
     assert {reply.status for reply in replies} == {201}
 
 
-async def test_a_reply_wakes_its_order_and_no_other(context: Context, servers: Any) -> None:
+async def test_a_reply_wakes_the_request_of_its_order_and_no_other(context: Context, servers: Any) -> None:
     ours, older = read_keys(f"2:{'22' * 32},1:{'11' * 32}"), read_keys("11" * 32)
     replies = Replies(open_redis(servers.redis_url, blocking=True), context.pool, ours)
     await replies.start()
@@ -534,16 +541,14 @@ async def test_a_reply_wakes_its_order_and_no_other(context: Context, servers: A
     ]
     await asyncio.sleep(0.1)
     await send_reply(context.redis, replies.reply_to, new_id(), b"for nobody", Seal(ours))
-    await send_reply(
-        context.redis, replies.reply_to, mine, b"yes", Seal(older)
-    )  # a worker that has not the new key yet
+    await send_reply(context.redis, replies.reply_to, mine, b"yes", Seal(older))  # from a worker without the new key
     assert await waits[0] == b"yes"
     assert not waits[1].done()
     assert await waits[1] is None
     await replies.stop()
 
 
-# What a sandbox location answers
+# What the sandbox serves at a location
 
 
 @asynccontextmanager
@@ -562,7 +567,7 @@ async def serving(pool: Pool) -> AsyncIterator[str]:
         await running
 
 
-async def test_a_sandbox_code_leads_to_a_signed_payload(context: Context) -> None:
+async def test_the_qr_code_of_a_sandbox_charge_leads_to_a_signed_payload(context: Context) -> None:
     made = await context.banks.sandbox.pix.create_locations(2)
     assert isinstance(made, Done)
     account = await make_account(context.pool)
@@ -592,8 +597,8 @@ async def test_a_sandbox_code_leads_to_a_signed_payload(context: Context) -> Non
                 assert (await answer.json(content_type=None))["type"].endswith("/CobPayloadNaoEncontrado")
 
 
-async def test_a_reply_that_no_worker_of_ours_has_signed_is_not_believed(context: Context, servers: Any) -> None:
-    """Who writes to Redis answers nobody: neither with words of his own, nor with those of another order."""
+async def test_a_reply_that_no_worker_of_ours_signed_is_ignored(context: Context, servers: Any) -> None:
+    """A client with access to Redis cannot forge a reply, neither with its own text nor with that of another order."""
     key = read_keys("11" * 32)
     replies = Replies(open_redis(servers.redis_url, blocking=True), context.pool, key)
     await replies.start()
@@ -611,7 +616,7 @@ async def test_a_reply_that_no_worker_of_ours_has_signed_is_not_believed(context
     for forged in (mine.bytes + b"yes", mine.bytes + bytes(32) + b"yes", mine.bytes + seen[16:]):
         await redis.rpush(replies.reply_to, forged)
     await send_reply(context.redis, replies.reply_to, mine, b"yes", Seal(bytes(32)))
-    assert await waiting == b"no", "what PostgreSQL says"
+    assert await waiting == b"no", "the answer PostgreSQL holds"
     async with asyncio.timeout(30):
         while replies_refused_total._value.get() < before + 4:  # noqa: ASYNC110
             await asyncio.sleep(0.01)

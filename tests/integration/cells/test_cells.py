@@ -56,28 +56,28 @@ async def create(cells: Cells, number: int, *, mode: str = "test", key: str | No
 
 
 @contextmanager
-def counted() -> Iterator[Counter[int]]:
-    """How often requests of this block, and what they start, took a connection, by the cell of its pool. What processes
-    do at regular intervals began before, in another context."""
+def connections_taken() -> Iterator[Counter[int]]:
+    """Counts the connections that requests of this block, and tasks they start, take, by the cell of the pool. Periodic
+    tasks of the process do not count: they began earlier, in another context."""
     taken: Counter[int] = Counter()
     acquire = Pool.acquire
 
     def counting(self: Pool, *, timeout: float | None = None) -> Any:
-        if asked_here.get():
+        if counted_here.get():
             taken[int(self.name.partition(" of cell ")[2] or HOME)] += 1
         return acquire(self, timeout=timeout)
 
-    here = asked_here.set(True)
+    here = counted_here.set(True)
     with patch.object(Pool, "acquire", counting):
         yield taken
-    asked_here.reset(here)
+    counted_here.reset(here)
 
 
-asked_here: ContextVar[bool] = ContextVar("asked_here", default=False)
+counted_here: ContextVar[bool] = ContextVar("counted_here", default=False)
 
 
 @pytest.mark.parametrize("number", [HOME, ALA, BELA, 3])
-async def test_all_that_a_merchant_is_given_names_its_cell(cells: Cells, number: int) -> None:
+async def test_every_id_and_token_of_a_merchant_names_its_cell(cells: Cells, number: int) -> None:
     token = await token_of(cells, number)
     made = await create(cells, number)
     assert made.status == 201, made
@@ -95,8 +95,8 @@ async def test_all_that_a_merchant_is_given_names_its_cell(cells: Cells, number:
 
 @pytest.mark.parametrize("number", [HOME, ALA, BELA, 3])
 async def test_each_request_works_in_one_database(cells: Cells, number: int) -> None:
-    """Counted as connections that are taken: none of another cell's, from the token request to the payer's page."""
-    with counted() as taken:
+    """From the token request to the payer's page no connection of another cell is taken."""
+    with connections_taken() as taken:
         charge = (await create(cells, number)).json()
         token = await token_of(cells, number)
         for path in (f"/v1/charges/{charge['charge_id']}", "/v1/charges", "/v1/events", "/v1/me"):
@@ -111,15 +111,15 @@ async def test_a_credential_of_one_cell_opens_nothing_of_another(cells: Cells) -
     for number in (HOME, BELA, 3):
         found = await cells.api.get(f"/v1/charges/{charge['charge_id']}", token=await token_of(cells, number))
         assert (found.status, found.code()) == (404, "CHARGE_NOT_FOUND")
-    # A token that was altered to lead elsewhere is nobody's there.
+    # A token that was altered to lead to another cell is unknown there.
     token = await token_of(cells, ALA)
     for code in ("AA", "AC", "AD", "__"):
         found = await cells.api.get("/v1/charges", token=code + token[2:])
         assert (found.status, found.code()) == (401, "UNAUTHENTICATED")
 
 
-async def test_a_key_is_one_cells_own(cells: Cells) -> None:
-    """The same key of merchants of two cells is two keys; of one merchant it is one, replayed from its own cell."""
+async def test_an_idempotency_key_belongs_to_its_cell(cells: Cells) -> None:
+    """The same key used by merchants of two cells makes two charges; repeated by one merchant it is replayed."""
     key = secrets.token_hex(8)
     first, other = await create(cells, ALA, key=key), await create(cells, BELA, key=key)
     assert (first.status, other.status) == (201, 201)
@@ -127,7 +127,7 @@ async def test_a_key_is_one_cells_own(cells: Cells) -> None:
     assert (again.status, again.header("idempotent-replayed"), again.json()) == (200, "true", first.json())
 
 
-async def test_token_requests_are_led_by_the_client_however_it_is_written(cells: Cells) -> None:
+async def test_token_requests_reach_the_clients_cell_in_every_form_of_credentials(cells: Cells) -> None:
     credential = cells.merchants[BELA].production
     pair = f"{credential.client_id}:{credential.client_secret}".encode()
     basic = (b"authorization", b"Basic " + b64encode(pair))
@@ -143,7 +143,7 @@ async def test_token_requests_are_led_by_the_client_however_it_is_written(cells:
         assert cell_of_token(reply.json()["access_token"]) == BELA
 
 
-async def test_numbers_of_boletos_come_from_blocks_that_do_not_meet(cells: Cells) -> None:
+async def test_boleto_numbers_of_cells_come_from_blocks_that_do_not_overlap(cells: Cells) -> None:
     taken = {}
     for number, url in cells.urls.items():
         conn = await connect(url)
@@ -158,7 +158,7 @@ async def test_numbers_of_boletos_come_from_blocks_that_do_not_meet(cells: Cells
 
 
 async def sign_in(cells: Cells, email: str, password: str) -> tuple[Reply, bytes]:
-    """What the form answers, and the cookies it sets."""
+    """Signs in to the dashboard; returns the answer of the form and the cookies it sets."""
     form = await cells.api.get("/painel/entrar", token=None)
     cookies = [value.split(b";")[0] for name, value in form.headers if name == b"set-cookie"]
     csrf = form.body.decode().partition('name="csrf" value="')[2].partition('"')[0]
@@ -181,8 +181,8 @@ async def test_people_sign_in_at_one_address_whatever_cell_their_account_is_in(c
     assert cells.merchants[number].name in page.body.decode()
 
 
-async def test_however_many_sign_in_few_at_once_look_through_the_cells(cells: Cells, monkeypatch: Any) -> None:
-    """No rate is counted yet: a flood would take the connections of every cell."""
+async def test_concurrent_sign_ins_search_the_cells_with_bounded_concurrency(cells: Cells, monkeypatch: Any) -> None:
+    """The cells are searched before a rate limit counts: without a bound a flood would take all their connections."""
     looking = most = 0
 
     async def look(conn: Any, *, email: str) -> bool:
@@ -199,7 +199,7 @@ async def test_however_many_sign_in_few_at_once_look_through_the_cells(cells: Ce
     assert 0 < most <= 4 * others
 
 
-async def test_a_link_to_a_new_password_is_asked_for_in_the_cell_of_the_person(cells: Cells) -> None:
+async def test_the_link_to_a_new_password_is_mailed_by_the_cell_of_the_person(cells: Cells) -> None:
     dashboard = cells.merchants[BELA].dashboard
     form = await cells.api.get("/painel/recuperar", token=None)
     cookies = b"; ".join(value.split(b";")[0] for name, value in form.headers if name == b"set-cookie")
@@ -211,7 +211,7 @@ async def test_a_link_to_a_new_password_is_asked_for_in_the_cell_of_the_person(c
         assert await pool.fetchval("SELECT count(*) FROM mail WHERE kind = 'access'") == 1
 
 
-def pix_told(*charges: Any) -> bytes:
+def callback_body(*charges: Any) -> bytes:
     told = [{"endToEndId": f"E{secrets.token_hex(15)}X", "txid": UUID(each).hex} for each in charges]
     return msgspec.json.encode({"pix": told})
 
@@ -219,7 +219,7 @@ def pix_told(*charges: Any) -> bytes:
 async def test_a_callback_leaves_each_hint_in_the_cell_of_its_charge(cells: Cells) -> None:
     charges = {number: (await create(cells, number, mode="production")).json()["charge_id"] for number in cells.urls}
     path = f"/bank/{cells.settings.bank_callback_token}/pix"
-    told = await cells.api.ask("POST", path, body=pix_told(*charges.values()))
+    told = await cells.api.ask("POST", path, body=callback_body(*charges.values()))
     assert told.status == 200, told
     for number, charge_id in charges.items():
         async with cells.pool(number) as pool:
@@ -227,8 +227,8 @@ async def test_a_callback_leaves_each_hint_in_the_cell_of_its_charge(cells: Cell
         assert hints == {UUID(charge_id).hex}
 
 
-async def test_money_that_fits_nothing_goes_into_suspense_in_one_cell(cells: Cells, servers: Any) -> None:
-    """Every cell's reconciler reads the bank's whole lists."""
+async def test_money_that_fits_no_charge_goes_into_suspense_in_exactly_one_cell(cells: Cells, servers: Any) -> None:
+    """The reconciler of every cell reads the complete lists of the bank."""
     ids = {}
     for number in (HOME, ALA, BELA):
         with in_cell(number):
@@ -260,7 +260,7 @@ async def test_money_that_fits_nothing_goes_into_suspense_in_one_cell(cells: Cel
     }
 
 
-async def test_staff_say_which_cell_they_sign_in_to(cells: Cells) -> None:
+async def test_staff_sign_in_to_the_cell_that_they_name(cells: Cells) -> None:
     email, password = f"equipe.{secrets.token_hex(3)}@example.com", secrets.token_urlsafe(12)
     async with cells.pool(ALA) as pool, pool.acquire() as conn:
         await add_staff(conn, email, hash_password(password), role="admin", now=datetime.now(UTC))
@@ -275,7 +275,7 @@ async def test_staff_say_which_cell_they_sign_in_to(cells: Cells) -> None:
     assert cell_of_hex(session.decode().partition("=")[2]) == ALA
     page = await cells.api.ask("GET", "/plataforma", headers=[(b"cookie", session)])
     assert page.status == 200, page
-    # Home knows nobody of this name.
+    # Home has no person with this address.
     refused = await cells.api.ask(
         "POST",
         "/plataforma/entrar",
@@ -292,7 +292,7 @@ async def test_a_database_of_another_cell_is_not_served(cells: Cells) -> None:
     await pool.close()
 
 
-async def test_what_cannot_be_added_is_said_and_changes_nothing(cells: Cells) -> None:
+async def test_a_cell_that_cannot_be_added_is_refused_by_its_field_and_changes_nothing(cells: Cells) -> None:
     for name, dsn, schema, field in (
         ("ala", cells.owner_urls[HOME], "another", "name"),
         ("home", cells.owner_urls[HOME], "another", "name"),
@@ -324,7 +324,7 @@ async def test_a_cell_that_was_added_is_served_without_a_restart(servers: Any) -
 
 
 async def test_a_process_is_ready_as_long_as_one_of_its_cells_is(servers: Any) -> None:
-    """Home lies on the server that stops: a balancer must not take the whole process away."""
+    """Home is on the server that stops: a load balancer must not remove the whole process."""
     with second_server() as second:
         async with open_cells(servers, home_on=second) as cells:
             assert (await cells.api.get("/readyz", token=None)).status == 200
@@ -340,7 +340,7 @@ async def test_a_process_is_ready_as_long_as_one_of_its_cells_is(servers: Any) -
             second.restart()
 
 
-async def test_a_server_that_stops_is_nothing_to_merchants_of_other_cells(
+async def test_a_server_that_stops_does_not_affect_merchants_of_other_cells(
     cells: Cells, second: EmbeddedPostgres
 ) -> None:
     before = (await create(cells, BELA)).json()
@@ -356,8 +356,8 @@ async def test_a_server_that_stops_is_nothing_to_merchants_of_other_cells(
     told = (await create(cells, ALA, mode="production")).json()["charge_id"]
     with in_cell(BELA):
         lost = str(new_id())
-    refused = await cells.api.ask("POST", path, body=pix_told(told, lost))
-    assert refused.status == 503, "the bank is to tell again what the cell that is away did not hear"
+    refused = await cells.api.ask("POST", path, body=callback_body(told, lost))
+    assert refused.status == 503, "the bank must repeat the callback, which the unreachable cell did not receive"
     async with cells.pool(ALA) as pool:
         heard = await pool.fetch("SELECT txid FROM bank_hint")
         assert UUID(told).hex in {row["txid"] for row in heard}
@@ -376,7 +376,7 @@ $$
 
 
 async def test_on_citus_a_schema_is_distributed_before_its_first_table(servers: Any) -> None:
-    """Tables that are made in a distributed schema lie on its node; played here by a function of the same name."""
+    """Tables made in a distributed schema lie on its node. A function with the name of Citus' plays its part here."""
     with second_server() as second:
         conn = await connect(second.dsn)
         await conn.execute(_DISTRIBUTES)

@@ -1,4 +1,5 @@
-"""`quita cell` beside a running system: a cell is added, served, paid into, listed, and stopped with its server."""
+"""`quita cell` beside a running system: a cell is added, serves merchants, is paid into, and is listed as away when its
+server stops."""
 
 import argparse
 import json
@@ -32,7 +33,7 @@ def system() -> Any:
         remove_home(whole.home)
 
 
-def names(system: System) -> dict[str, str]:
+def states_by_name(system: System) -> dict[str, str]:
     done = system.quita("cell", "list", "--json")
     listed = json.loads(done.stdout)
     assert done.returncode == (1 if any(each["state"] == "away" for each in listed) else 0)
@@ -48,18 +49,18 @@ def token(client: httpx.Client, credential: dict[str, str]) -> dict[str, str]:
 def create(client: httpx.Client, account_id: str, headers: dict[str, str], key: str) -> httpx.Response:
     body = {"account_id": account_id, "amount": "10.00"}
     deadline = time.monotonic() + WAIT_S
-    while True:  # its worker starts, and makes locations, some seconds after the cell was added
+    while True:  # The cell's worker starts, and makes locations, some seconds after the cell is added.
         made = client.post("/v1/charges/pix", json=body, headers={**headers, "Idempotency-Key": key})
         if made.status_code == 201 or time.monotonic() > deadline:
             return made
 
 
 def bring_a_share(system: System, client: httpx.Client, partner: dict[str, Any]) -> None:
-    """A merchant of home is paid a boleto with the code of a partner of the other cell, who gets the share there."""
+    """Pays a boleto of home's merchant that has the code of a partner in the other cell; waits for the share there."""
     made = system.json("integrator", "create", "Ana", "--share", "2.5", "--account-id", partner["account_id"])
     elsewhere = system.quita("integrator", "set", made["integrador_code"], "--share", "9", "--cell", "bela")
     assert (elsewhere.returncode, "leave --cell out" in elsewhere.stderr) == (1, True)
-    assert made in system.json("integrator", "list", "--cell", "bela"), "known there at once"
+    assert made in system.json("integrator", "list", "--cell", "bela"), "the other cell must know the partner at once"
     nobody = "00000000-0000-7001-8000-000000000000"
     refused = system.quita("integrator", "create", "Eva", "--account-id", nobody)
     assert (refused.returncode, "WALLET_ACCOUNT_NOT_FOUND" in refused.stderr) == (1, True), refused.stderr
@@ -79,8 +80,8 @@ def bring_a_share(system: System, client: httpx.Client, partner: dict[str, Any])
     assert [(each["type"], each["amount"]) for each in lines] == [("partner_share", "2.50")]
 
 
-def test_a_cell_beside_a_running_system(system: System) -> None:
-    assert names(system) == {"home": "serving"}
+def test_a_cell_added_to_a_running_system_serves_merchants_and_is_away_without_its_server(system: System) -> None:
+    assert states_by_name(system) == {"home": "serving"}
     assert system.quita("cell", "list").stdout.split()[:3] == ["0", "home", "serving"]
     with second_server() as second:
         added = system.json("cell", "add", "bela", second.dsn, "--schema", "cell_bela")
@@ -88,7 +89,7 @@ def test_a_cell_beside_a_running_system(system: System) -> None:
         assert str(urlsplit(second.dsn).password) not in json.dumps(added), "no password is printed"
         again = system.quita("cell", "add", "bela", second.dsn, "--schema", "cell_bela")
         assert (again.returncode, again.stderr.count("\n")) == (1, 1)
-        assert names(system) == {"home": "serving", "bela": "serving"}
+        assert states_by_name(system) == {"home": "serving", "bela": "serving"}
 
         merchant = system.json("merchant", "create", "--cell", "bela", "--name", "Loja", "--demo")
         with httpx.Client(base_url=system.base_url, timeout=30) as client:
@@ -96,14 +97,14 @@ def test_a_cell_beside_a_running_system(system: System) -> None:
             made = create(client, merchant["account_id"], headers, "first")
             assert made.status_code == 201, made.text
             charge_id = made.json()["charge_id"]
-            # Led to the cell by the id; the bank calls back, and the cell's own worker confirms.
+            # The id leads the command to the cell; the bank calls back, and the cell's own worker confirms.
             system.json("bank", "pay", "--charge-id", charge_id)
             deadline = time.monotonic() + WAIT_S
             while (seen := client.get(f"/v1/charges/{charge_id}", headers=headers).json())["status"] != "paid":
                 assert time.monotonic() < deadline, seen
                 time.sleep(0.1)
 
-            while True:  # a worker says that it is there every five seconds
+            while True:  # A worker writes its heartbeat every five seconds.
                 everywhere = system.json("status", "--cell", "all")
                 if {each["cell"] for each in everywhere["workers"]} == {"home", "bela"}:
                     break
@@ -124,20 +125,20 @@ def test_a_cell_beside_a_running_system(system: System) -> None:
         nowhere = system.quita("pix", "resume", "--cell", "nowhere")
         assert (nowhere.returncode, "quita cell list" in nowhere.stderr) == (1, True)
         second.stop()
-        assert names(system) == {"home": "serving", "bela": "away"}
+        assert states_by_name(system) == {"home": "serving", "bela": "away"}
         without = system.quita("status", "--cell", "all", "--json")
         assert (without.returncode, list(json.loads(without.stdout)["away"])) == (1, ["bela"])
         second.restart()
 
 
-def test_home_is_chosen_by_its_name_whichever_cell_made_an_id() -> None:
+def test_the_option_cell_home_wins_over_the_cell_of_an_id() -> None:
     with in_cell(1):
         charge_id = new_id()
     enter(argparse.Namespace(cell="home", charge_id=charge_id))
     assert current_cell() == HOME
 
 
-async def test_numbers_of_a_new_installation_are_homes_alone(servers: Any) -> None:
+async def test_a_new_installation_has_the_home_cell_only(servers: Any) -> None:
     conn = await asyncpg.connect(servers.owner_url)
     assert await conn.fetchval("SELECT number FROM this_cell") == 0
     assert await conn.fetchval("SELECT count(*) FROM cell") == 0

@@ -1,4 +1,5 @@
-"""The staff's list of merchants over all cells: one order, every merchant once, both ways; who is away is named."""
+"""The staff's list of merchants over all cells: in one order, every merchant once, in both directions; unreachable
+cells are named."""
 
 import re
 from collections.abc import AsyncIterator
@@ -23,23 +24,23 @@ BEGIN = datetime(2026, 5, 4, 12, tzinfo=UTC)
 
 @pytest_asyncio.fixture(scope="module", loop_scope="session")
 async def cells(servers: Any, second: EmbeddedPostgres) -> AsyncIterator[Cells]:
-    """Merchants of all cells were made at the same instants, five of a cell at each, and cora has the most."""
+    """Every five merchants of a cell have one creation instant, the same in every cell. Cora has the most merchants."""
     async with open_cells(servers, second) as opened:
         for number in NAMES:
             for place in range(18 if number != CORA else 40):
                 made = await opened.merchant(number, kyc="pending" if place % 3 == 0 else "approved")
                 at = BEGIN + timedelta(minutes=place // 5)
-                await name(opened, number, made.account_id, f"Loja {NAMES[number]} {place:02}", at)
+                await rename_merchant(opened, number, made.account_id, f"Loja {NAMES[number]} {place:02}", at)
         yield opened
 
 
-async def name(cells: Cells, number: int, account_id: Any, name: str, at: datetime) -> None:
+async def rename_merchant(cells: Cells, number: int, account_id: Any, name: str, at: datetime) -> None:
     async with cells.pool(number) as pool:
         await pool.execute("UPDATE account SET name = $2, created_at = $3 WHERE account_id = $1", account_id, name, at)
 
 
-async def stored(cells: Cells, *, kyc: str = "%", name: str = "%") -> list[tuple[str, str]]:
-    """account_id and cell of all merchants like these, the newest first."""
+async def stored_merchants(cells: Cells, *, kyc: str = "%", name: str = "%") -> list[tuple[str, str]]:
+    """Returns account_id and cell of all merchants that match, newest first."""
     found = []
     for number in NAMES:
         async with cells.pool(number) as pool:
@@ -50,8 +51,8 @@ async def stored(cells: Cells, *, kyc: str = "%", name: str = "%") -> list[tuple
     return [(str(account_id), cell) for _, account_id, cell in sorted(found, reverse=True)]
 
 
-def listed(page: Page) -> list[tuple[str, str]]:
-    """account_id and cell of each row, as the page shows them."""
+def rows_of(page: Page) -> list[tuple[str, str]]:
+    """Returns account_id and cell of each row, as the page shows them."""
     rows = re.findall(r"<tr>\s*<td>(.*?)</td>", page.html, re.DOTALL)
     return [
         (
@@ -67,7 +68,7 @@ def link(page: Page, rel: str) -> str:
     return PATH + found[1].replace("&amp;", "&") if found else ""
 
 
-async def walked(desk: Desk, path: str, rel: str) -> list[Page]:
+async def walk_pages(desk: Desk, path: str, rel: str) -> list[Page]:
     pages = []
     while path:
         pages.append(await desk.opened(path))
@@ -76,34 +77,34 @@ async def walked(desk: Desk, path: str, rel: str) -> list[Page]:
     return pages
 
 
-async def test_all_cells_are_one_list_in_one_order_walked_both_ways(cells: Cells) -> None:
+async def test_merchants_of_all_cells_are_one_ordered_list_that_pages_both_ways(cells: Cells) -> None:
     desk = await staff_of_cell(cells)
-    pages = await walked(desk, ALL, "next")
-    assert [row for page in pages for row in listed(page)] == await stored(cells)
-    assert [len(listed(page)) for page in pages[:-1]] == [PAGE] * (len(pages) - 1)
-    # A page is not of one cell after another.
-    assert {cell for _, cell in listed(pages[0])} == set(NAMES.values())
-    back = await walked(desk, link(pages[-1], "prev"), "prev")
-    assert [listed(page) for page in back] == [listed(page) for page in pages[-2::-1]]
+    pages = await walk_pages(desk, ALL, "next")
+    assert [row for page in pages for row in rows_of(page)] == await stored_merchants(cells)
+    assert [len(rows_of(page)) for page in pages[:-1]] == [PAGE] * (len(pages) - 1)
+    # The first page mixes merchants of all cells.
+    assert {cell for _, cell in rows_of(pages[0])} == set(NAMES.values())
+    back = await walk_pages(desk, link(pages[-1], "prev"), "prev")
+    assert [rows_of(page) for page in back] == [rows_of(page) for page in pages[-2::-1]]
 
 
-async def test_a_state_and_a_name_are_looked_for_in_all_cells(cells: Cells) -> None:
+async def test_a_status_or_a_name_is_searched_in_all_cells(cells: Cells) -> None:
     desk = await staff_of_cell(cells)
-    pages = await walked(desk, f"{ALL}&situacao=pending", "next")
-    assert [row for page in pages for row in listed(page)] == await stored(cells, kyc="pending")
+    pages = await walk_pages(desk, f"{ALL}&situacao=pending", "next")
+    assert [row for page in pages for row in rows_of(page)] == await stored_merchants(cells, kyc="pending")
     page = await desk.opened(f"{ALL}&busca=loja+bela+0")
-    assert sorted(listed(page)) == sorted(await stored(cells, name="Loja bela 0%"))
-    assert {cell for _, cell in listed(page)} == {"bela"}
-    found = listed(await desk.opened(f"{ALL}&busca=loja"))
-    assert sorted(found) == sorted(await stored(cells))
+    assert sorted(rows_of(page)) == sorted(await stored_merchants(cells, name="Loja bela 0%"))
+    assert {cell for _, cell in rows_of(page)} == {"bela"}
+    found = rows_of(await desk.opened(f"{ALL}&busca=loja"))
+    assert sorted(found) == sorted(await stored_merchants(cells))
     theirs = cells.merchants[CORA]
     for text in (str(theirs.account_id), theirs.dashboard.email):
-        assert listed(await desk.opened(f"{ALL}&busca={text}")) == [(str(theirs.account_id), "cora")]
+        assert rows_of(await desk.opened(f"{ALL}&busca={text}")) == [(str(theirs.account_id), "cora")]
     wrong = await desk.ask("GET", f"{ALL}&busca=loja&situacao=pending")
     assert (wrong.status, "Busque, ou escolha uma situação" in wrong.text) == (400, True)
 
 
-async def test_a_merchant_of_another_cell_is_reached_by_the_change_of_cell(cells: Cells) -> None:
+async def test_a_merchant_of_another_cell_is_reached_by_changing_the_cell(cells: Cells) -> None:
     desk = await staff_of_cell(cells)
     for number in (BELA, HOME):
         page = await desk.opened(f"{ALL}&busca={cells.merchants[number].account_id}")
@@ -116,17 +117,17 @@ async def test_a_merchant_of_another_cell_is_reached_by_the_change_of_cell(cells
             await desk.choose("home")
 
 
-async def test_without_the_choice_the_list_is_of_the_cell_one_works_in(cells: Cells) -> None:
+async def test_by_default_the_list_has_the_merchants_of_the_current_cell_only(cells: Cells) -> None:
     desk = await staff_of_cell(cells, role="support")
     await desk.choose("bela")
     page = await desk.opened(PATH)
     assert "Só bela" in page.text
     rows = re.findall(r'class="row-link" href="/plataforma/lojas/([0-9a-f-]{36})"', page.html)
-    assert rows == [each for each, cell in await stored(cells) if cell == "bela"]
+    assert rows == [each for each, cell in await stored_merchants(cells) if cell == "bela"]
     assert (await desk.ask("GET", f"{PATH}?celulas=x")).status == 400
-    # Of all, from there; positions of the one list are none of the other.
+    # The list over all cells is reachable from there; a position in it is not valid in the list of one cell.
     over = await desk.opened(ALL)
-    assert {cell for _, cell in listed(over)} == set(NAMES.values())
+    assert {cell for _, cell in rows_of(over)} == set(NAMES.values())
     position = link(over, "next").partition("depois=")[2]
     assert (await desk.ask("GET", f"{PATH}?depois={position}")).where == PATH
     # Staff of one cell are offered no other.
@@ -135,7 +136,7 @@ async def test_without_the_choice_the_list_is_of_the_cell_one_works_in(cells: Ce
     assert (await theirs.ask("GET", ALL)).status == 400
 
 
-async def test_a_page_of_all_costs_each_cell_one_statement_of_one_page(cells: Cells) -> None:
+async def test_a_page_over_all_cells_costs_each_cell_one_statement(cells: Cells) -> None:
     desk = await staff_of_cell(cells)
     first = await desk.opened(ALL)
     for path in (ALL, link(first, "next")):
@@ -144,13 +145,13 @@ async def test_a_page_of_all_costs_each_cell_one_statement_of_one_page(cells: Ce
         assert run["platform"] == len(cells.urls), path
 
 
-async def test_a_cell_that_is_away_is_named_and_the_others_are_listed(cells: Cells, second: EmbeddedPostgres) -> None:
+async def test_an_unreachable_cell_is_named_and_the_others_are_listed(cells: Cells, second: EmbeddedPostgres) -> None:
     desk = await staff_of_cell(cells)
-    everybody = await stored(cells)
+    everybody = await stored_merchants(cells)
     second.stop()
-    pages = await walked(desk, ALL, "next")
+    pages = await walk_pages(desk, ALL, "next")
     for page in pages:
         for number, cell in NAMES.items():
             assert (f"A célula {cell} não respondeu" in page.text) == (number in (BELA, CORA))
-    assert [row for page in pages for row in listed(page)] == [row for row in everybody if row[1] in ("home", "ala")]
+    assert [row for page in pages for row in rows_of(page)] == [row for row in everybody if row[1] in ("home", "ala")]
     second.restart()

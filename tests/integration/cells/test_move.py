@@ -33,7 +33,7 @@ SELECT (SELECT count(*) FROM pg_publication) + (SELECT count(*) FROM pg_subscrip
 """
 
 
-async def moved(cells: Cells, to: EmbeddedPostgres) -> CellMoved:
+async def move_ala(cells: Cells, to: EmbeddedPostgres) -> CellMoved:
     conn = await connect(cells.home.owner_url)
     try:
         return await move_cell(conn, cells.home, "ala", to.dsn, seal=cells.seal, now=lambda: datetime.now(UTC))
@@ -42,7 +42,7 @@ async def moved(cells: Cells, to: EmbeddedPostgres) -> CellMoved:
 
 
 class Load:
-    """Creations by several programs at once, each with a key that it uses again for what was not answered."""
+    """Several programs that create charges at once; each repeats an unanswered creation with the same key."""
 
     def __init__(self, cells: Cells) -> None:
         self._cells = cells
@@ -76,8 +76,8 @@ class Load:
             await asyncio.sleep(0.05)
 
 
-async def creator(cells: Cells) -> Callable[[], Awaitable[int]]:
-    """What creates one more charge, with a token that was got before; answers the status."""
+async def prepare_creation(cells: Cells) -> Callable[[], Awaitable[int]]:
+    """Gets a token; returns a function that creates one charge with it and returns the status."""
     api = cells.api
     token = await api.token(cells.merchants[ALA])
     body = {"account_id": str(cells.merchants[ALA].account_id), "amount": "10.00"}
@@ -88,7 +88,7 @@ async def creator(cells: Cells) -> Callable[[], Awaitable[int]]:
     return create
 
 
-async def test_a_cell_moves_under_load_and_loses_and_doubles_nothing(servers: Any) -> None:
+async def test_a_cell_moves_under_load_without_losing_or_doubling_a_charge(servers: Any) -> None:
     with second_server() as second:
         async with open_cells(servers) as cells:
             old = await asyncpg.connect(cells.owner_urls[ALA])
@@ -96,20 +96,20 @@ async def test_a_cell_moves_under_load_and_loses_and_doubles_nothing(servers: An
             logo = read_logo(a_logo())
             await set_logo(old, cells.merchants[ALA].account_id, logo, now=datetime.now(UTC))
             async with Load(cells).running() as load:
-                told = await moved(cells, second)
+                told = await move_ala(cells, second)
                 after = len(load.made)
                 async with asyncio.timeout(60):
                     while len(load.made) < after + 50:  # noqa: ASYNC110 - it goes on at the new server
                         await asyncio.sleep(0.02)
-            assert load.failed == [], "requests waited and none was refused"
+            assert load.failed == [], "requests must wait during the move, and none may be refused"
             new_url = as_role_of(with_search_path(second.dsn, "cell_ala"), second.dsn)
             new = await asyncpg.connect(new_url)
             there = {row["charge_id"] for row in await new.fetch("SELECT charge_id FROM charge")}
             assert set(load.made.values()) == there
-            assert len(there) == len(load.made), "one charge for each key"
+            assert len(there) == len(load.made), "each key must have one charge"
             assert await new.fetchval("SELECT image FROM merchant_logo") == logo.image
             held = await old.fetchval("SELECT count(*) FROM charge")
-            assert held < len(there), "it was moved in the middle"
+            assert held < len(there), "the move must happen while charges are created"
             with pytest.raises(asyncpg.ReadOnlySQLTransactionError, match="has moved"):
                 await old.execute("UPDATE account SET name = name")
             before = await old.fetchval("SELECT last_value FROM boleto_control")
@@ -123,8 +123,8 @@ async def test_a_cell_moves_under_load_and_loses_and_doubles_nothing(servers: An
             print(f"longest wait {load.longest_s:.2f} s, held {told.held_s} s, {len(there)} charges")
 
 
-async def test_a_cell_that_moves_before_its_first_boleto_keeps_to_its_own_numbers(servers: Any) -> None:
-    """Those from 1 on are home's: two boletos of one number would be one at the bank."""
+async def test_a_cell_that_moves_before_its_first_boleto_keeps_its_block_of_numbers(servers: Any) -> None:
+    """The numbers from 1 on belong to home: two boletos with one number would be one boleto at the bank."""
     bounds = (
         "SELECT min_value, max_value, start_value, increment_by FROM pg_sequences"
         " WHERE schemaname = current_schema() AND sequencename = 'boleto_control'"
@@ -136,22 +136,22 @@ async def test_a_cell_that_moves_before_its_first_boleto_keeps_to_its_own_number
             assert block is not None
             had = await old.fetchrow(bounds)
             await old.close()
-            await moved(cells, second)
+            await move_ala(cells, second)
             new = await asyncpg.connect(as_role_of(with_search_path(second.dsn, "cell_ala"), second.dsn))
             assert await new.fetchval("SELECT nextval('boleto_control')") == block["first"]
-            assert await new.fetchrow(bounds) == had, "nor does it end behind its block"
+            assert await new.fetchrow(bounds) == had, "the sequence must keep the bounds of its block"
             await new.close()
 
 
-async def test_a_move_that_fails_is_taken_back_whole(servers: Any) -> None:
+async def test_a_move_that_fails_is_undone_completely(servers: Any) -> None:
     with second_server() as second:
         async with open_cells(servers) as cells:
-            create = await creator(cells)
+            create = await prepare_creation(cells)
             with (
                 patch.object(move, "_sequences", AsyncMock(side_effect=ConnectionResetError("the line broke"))),
                 pytest.raises(ConnectionResetError),
             ):
-                await moved(cells, second)
+                await move_ala(cells, second)
             assert await create() == 201
             old = await asyncpg.connect(cells.owner_urls[ALA])
             assert await old.fetchval(REPLICATION) == 0
@@ -164,23 +164,24 @@ async def test_a_move_that_fails_is_taken_back_whole(servers: Any) -> None:
 
 
 @pytest.mark.heavy
-async def test_a_move_that_was_killed_is_done_by_the_next_one(servers: Any) -> None:
-    """Cut off at the worst moment: requests are held, the old tables refuse writes, the directory has not answered."""
+async def test_a_move_that_was_killed_is_completed_by_the_next_one(servers: Any) -> None:
+    """The move is killed at the worst moment: requests are held, the old tables refuse writes, and the directory
+    does not have the new address yet."""
     with second_server() as second, second_server() as third:
         async with open_cells(servers) as cells:
-            create = await creator(cells)
+            create = await prepare_creation(cells)
             cut_off = RuntimeError("killed")
             with (
                 patch.object(move, "_moved", AsyncMock(side_effect=cut_off)),
                 pytest.raises(RuntimeError, match="killed"),
             ):
-                await moved(cells, second)
+                await move_ala(cells, second)
             conn = await connect(cells.home.owner_url)
             await conn.execute("UPDATE cell SET held_since = now() - interval '61 s'")
             await conn.close()
             await asyncio.sleep(1.5)
             assert await create() == 503
-            assert (await moved(cells, third)).number == ALA
+            assert (await move_ala(cells, third)).number == ALA
             async with asyncio.timeout(30):
                 while await create() != 201:  # noqa: ASYNC110
                     await asyncio.sleep(0.1)

@@ -1,4 +1,4 @@
-"""Partners over cells: one registry, and a share that is settled once in the partner's own cell."""
+"""Partners over cells: one registry at home, and each share is settled once, in the partner's own cell."""
 
 import asyncio
 import os
@@ -45,7 +45,7 @@ NUMBERS = (HOME, ALA, BELA, CORA)
 
 
 class Partnered:
-    """`pools` by cell."""
+    """Cells with workers, merchants and partners. `pools` has a pool for each cell."""
 
     def __init__(self, cells: Cells, pools: dict[int, Pool], redis_url: str) -> None:
         self.cells = cells
@@ -54,7 +54,7 @@ class Partnered:
 
     @asynccontextmanager
     async def worker(self, number: int, url: str | None = None) -> AsyncIterator[Context]:
-        """Of this cell; `url` is where it finds home."""
+        """The context of a worker of this cell; `url` is where it finds home."""
         with in_cell(number):
             async with worker_context(self.pools[number], self._redis_url, None) as context:
                 await context.pool.execute("DELETE FROM lease")
@@ -68,16 +68,16 @@ class Partnered:
                 yield context
 
     async def partner(self, number: int, share_bps: int = 1_000) -> Integrator:
-        """With an account in this cell, known in all."""
+        """Creates a partner with an account in this cell, and copies it to all cells."""
         merchant = await self.cells.merchant(number)
         async with transaction(self.pools[HOME]) as conn:
             made = await create_integrator(
                 conn, name="Ana", account_id=merchant.account_id, now=datetime.now(UTC), share_bps=share_bps
             )
-        await self.copied()
+        await self.copy_partners()
         return made
 
-    async def copied(self) -> None:
+    async def copy_partners(self) -> None:
         for number in (ALA, BELA, CORA):
             async with self.worker(number) as context:
                 copy = PartnerCopy(context)
@@ -86,7 +86,7 @@ class Partnered:
                 await copy.close()
 
     async def paid(self, number: int, cents: int, code: str) -> tuple[UUID, UUID, UUID]:
-        """To a merchant of this cell: account, charge, payment."""
+        """Pays a new merchant of this cell; returns the ids of account, charge and payment."""
         merchant = await self.cells.merchant(number)
         with in_cell(number):
             return merchant.account_id, *await paid(self.pools[number], merchant.account_id, cents, code)
@@ -98,8 +98,8 @@ class Partnered:
                 sent += more
             return sent
 
-    async def settled(self, number: int, partner: Integrator) -> list[int]:
-        """What the partner's ledger has, once its own cell has posted what it holds."""
+    async def post_and_list_shares(self, number: int, partner: Integrator) -> list[int]:
+        """Posts the shares that this cell holds; returns the amounts in the partner's ledger."""
         with in_cell(number):
             await post_all(self.pools[number])
         rows = await self.pools[number].fetch(
@@ -130,7 +130,7 @@ async def all_cells(servers: Any) -> AsyncIterator[Partnered]:
             yield Partnered(cells, pools, servers.redis_url)
 
 
-async def test_a_code_is_known_in_every_cell_and_follows_its_changes(all_cells: Partnered) -> None:
+async def test_a_partner_code_is_copied_to_every_cell_with_its_changes(all_cells: Partnered) -> None:
     made = await all_cells.partner(BELA, 250)
     merchant = await all_cells.cells.merchant(CORA)
 
@@ -143,7 +143,7 @@ async def test_a_code_is_known_in_every_cell_and_follows_its_changes(all_cells: 
     assert await active() is True
     async with transaction(all_cells.pools[HOME]) as conn:
         await set_integrator(conn, made.integrador_code, share_bps=500, active=False, now=datetime.now(UTC))
-    await all_cells.copied()
+    await all_cells.copy_partners()
     assert await active() is False
     async with session(all_cells.pools[HOME]) as home:
         at_home = await find_integrator(home, integrador_code=made.integrador_code)
@@ -155,7 +155,7 @@ async def test_a_code_is_known_in_every_cell_and_follows_its_changes(all_cells: 
 
 
 async def test_a_copy_misses_no_change_that_was_committed_late(all_cells: Partnered) -> None:
-    """Versions are given in the order of the commits: who comes second waits for the first."""
+    """Versions follow the order of commits: a second writer waits for the first."""
     before = datetime.now(UTC)
     async with all_cells.pools[HOME].acquire() as one, all_cells.pools[HOME].acquire() as other:
         slow = one.transaction()
@@ -169,17 +169,17 @@ async def test_a_copy_misses_no_change_that_was_committed_late(all_cells: Partne
         waiting = asyncio.create_task(second())
         done, _ = await asyncio.wait([waiting], timeout=0.3)
         assert not done
-        await all_cells.copied()
+        await all_cells.copy_partners()
         await slow.commit()
         await waiting
-    await all_cells.copied()
+    await all_cells.copy_partners()
     async with session(all_cells.pools[ALA]) as conn:
         assert await find_integrator(conn, integrador_code=first.integrador_code) is not None
         newest = await all_cells.pools[HOME].fetchval("SELECT max(version) FROM integrator")
         assert await copied_until(conn) == newest
 
 
-async def test_an_account_is_looked_for_in_its_own_cell(all_cells: Partnered) -> None:
+async def test_a_partners_account_is_looked_up_in_its_own_cell(all_cells: Partnered) -> None:
     merchant = await all_cells.cells.merchant(CORA)
     with in_cell(CORA):
         nobody = new_id()
@@ -200,27 +200,31 @@ async def test_an_account_is_looked_for_in_its_own_cell(all_cells: Partnered) ->
 async def test_a_share_is_settled_in_the_partners_cell(all_cells: Partnered, merchants: int, partners: int) -> None:
     partner = await all_cells.partner(partners)
     account_id, charge_id, payment_id = await all_cells.paid(merchants, 10_000, partner.integrador_code)
-    assert await all_cells.settled(merchants, partner) == [], "not in the merchant's cell"
+    assert await all_cells.post_and_list_shares(merchants, partner) == [], (
+        "the share must not be posted in the merchant's cell"
+    )
     assert await all_cells.send(merchants) == 1
-    assert await all_cells.settled(partners, partner) == [1_000]
+    assert await all_cells.post_and_list_shares(partners, partner) == [1_000]
     with in_cell(merchants):
         await refunds(all_cells.pools[merchants], account_id, [(charge_id, payment_id, 3_333)])
     assert await all_cells.send(merchants) == 1
-    assert await all_cells.settled(partners, partner) == [1_000, -334], "what is kept is rounded down: 666"
+    assert await all_cells.post_and_list_shares(partners, partner) == [1_000, -334], (
+        "the share that remains is rounded down to 666"
+    )
     assert await all_cells.send(merchants) == 0
     await all_cells.assert_clean(merchants, partners)
 
 
-async def test_a_share_and_what_is_taken_back_of_it_arrive_in_their_order(all_cells: Partnered) -> None:
+async def test_a_share_and_its_reversal_arrive_in_order(all_cells: Partnered) -> None:
     partner = await all_cells.partner(BELA)
     account_id, charge_id, payment_id = await all_cells.paid(ALA, 1_000, partner.integrador_code)
     with in_cell(ALA):
         await refunds(all_cells.pools[ALA], account_id, [(charge_id, payment_id, 300)])
     assert await all_cells.send(ALA) == 2
-    assert await all_cells.settled(BELA, partner) == [100, -30]
+    assert await all_cells.post_and_list_shares(BELA, partner) == [100, -30]
 
 
-_KILLED = """
+_KILLED_SENDER = """
 import asyncio, os, signal, sys
 from workers.housekeeping import partners
 from runtime.cells.number import in_cell
@@ -246,7 +250,9 @@ asyncio.run(main(*sys.argv[1:]))
 """
 
 
-async def test_killed_between_the_two_legs_a_share_is_settled_once(all_cells: Partnered, servers: Any) -> None:
+async def test_a_share_is_settled_once_when_the_worker_is_killed_between_the_two_legs(
+    all_cells: Partnered, servers: Any
+) -> None:
     partner = await all_cells.partner(BELA)
     for _ in range(3):
         await all_cells.paid(ALA, 1_000, partner.integrador_code)
@@ -254,39 +260,39 @@ async def test_killed_between_the_two_legs_a_share_is_settled_once(all_cells: Pa
     urls = all_cells.cells.urls
     killed = await asyncio.to_thread(
         subprocess.run,
-        [sys.executable, "-c", _KILLED, str(ALA), urls[ALA], urls[HOME], servers.redis_url],
+        [sys.executable, "-c", _KILLED_SENDER, str(ALA), urls[ALA], urls[HOME], servers.redis_url],
         cwd=os.getcwd(), timeout=60, check=False, capture_output=True, text=True,
     )  # fmt: skip
     assert killed.returncode == -signal.SIGKILL, killed.stderr
-    assert await all_cells.waiting(ALA) == 3, "the second leg was not run"
-    assert await all_cells.settled(BELA, partner) == [100] * 3, "the first one was"
+    assert await all_cells.waiting(ALA) == 3, "the worker was killed before the second leg"
+    assert await all_cells.post_and_list_shares(BELA, partner) == [100] * 3, "the first leg was executed"
     assert await all_cells.send(ALA) == 3
     assert await all_cells.waiting(ALA) == 0
-    assert await all_cells.settled(BELA, partner) == [100] * 3
+    assert await all_cells.post_and_list_shares(BELA, partner) == [100] * 3
     await all_cells.assert_clean(ALA, BELA)
 
 
-async def test_many_who_send_at_once_settle_each_share_once(all_cells: Partnered) -> None:
+async def test_concurrent_senders_settle_each_share_once(all_cells: Partnered) -> None:
     partner = await all_cells.partner(CORA)
     for _ in range(12):
         await all_cells.paid(HOME, 1_000, partner.integrador_code)
 
     async def one() -> int:
-        async with all_cells.worker(HOME) as context:  # each without a lease in its way
+        async with all_cells.worker(HOME) as context:  # No lease stops the other workers.
             return await send_shares(context)
 
     assert sum(await asyncio.gather(*(one() for _ in range(4)))) >= 12
-    assert await all_cells.settled(CORA, partner) == [100] * 12
+    assert await all_cells.post_and_list_shares(CORA, partner) == [100] * 12
 
 
-async def test_a_database_that_is_another_cells_takes_nothing(all_cells: Partnered) -> None:
+async def test_a_cell_takes_no_share_for_a_partner_of_another_cell(all_cells: Partnered) -> None:
     partner = await all_cells.partner(BELA)
     await all_cells.paid(ALA, 1_000, partner.integrador_code)
     async with session(all_cells.pools[ALA]) as conn:
         shares = await find_shares_to_send(conn, cell=BELA, limit=10)
     assert len(shares) == 1
     async with session(all_cells.pools[CORA]) as conn:
-        # Of a partner who is not there nothing is taken, and it goes on waiting.
+        # A share for a partner who is not in this cell is not taken, and keeps waiting.
         assert await receive_shares(conn, shares, sender=ALA, cell=CORA) == []
         await conn.execute(
             "INSERT INTO account (account_id, name, document, city, kyc, pix_key, created_at)"
@@ -295,10 +301,10 @@ async def test_a_database_that_is_another_cells_takes_nothing(all_cells: Partner
         )
         assert await receive_shares(conn, shares, sender=ALA, cell=BELA) == []
     assert await all_cells.send(ALA) == 1
-    assert await all_cells.settled(BELA, partner) == [100]
+    assert await all_cells.post_and_list_shares(BELA, partner) == [100]
 
 
-async def test_a_cell_that_is_away_is_waited_for_and_the_others_get_theirs(servers: Any) -> None:
+async def test_shares_for_an_unreachable_cell_wait_while_others_are_settled(servers: Any) -> None:
     with second_server() as second:
         async with AsyncExitStack() as stack:
             cells = await stack.enter_async_context(open_cells(servers, second))
@@ -310,23 +316,23 @@ async def test_a_cell_that_is_away_is_waited_for_and_the_others_get_theirs(serve
             second.stop()
             assert await whole.send(ALA) == 1
             assert await whole.waiting(ALA) == 1
-            assert await whole.settled(HOME, there) == [100]
+            assert await whole.post_and_list_shares(HOME, there) == [100]
             second.restart()
             conn = await connect(cells.urls[BELA])
             await conn.close()
             assert await whole.send(ALA) == 1
-            assert await whole.settled(BELA, away) == [100]
+            assert await whole.post_and_list_shares(BELA, away) == [100]
 
 
-async def test_a_home_that_is_away_stops_no_worker_of_another_cell(all_cells: Partnered) -> None:
+async def test_an_unreachable_home_stops_no_worker_of_another_cell(all_cells: Partnered) -> None:
     async with all_cells.worker(ALA, "postgresql://nobody@127.0.0.1:1/none") as context:
         assert await PartnerCopy(context).follow() == 0
 
 
-# What went from cell to cell
+# The comparison of shares that crossed from cell to cell
 
 
-async def test_what_was_sent_is_there_to_the_cent(all_cells: Partnered) -> None:
+async def test_the_comparison_of_crossed_shares_finds_a_missing_or_altered_share(all_cells: Partnered) -> None:
     partner = await all_cells.partner(BELA)
     account_id, charge_id, payment_id = await all_cells.paid(ALA, 1_000, partner.integrador_code)
     with in_cell(ALA):
@@ -352,11 +358,13 @@ async def test_what_was_sent_is_there_to_the_cent(all_cells: Partnered) -> None:
         altering = conns[ALA].transaction()
         await altering.start()
         await conns[ALA].execute("DELETE FROM partner_share WHERE share_id = $1", payment_id)
-        assert await compared() == {BELA: Difference("books", CROSSED_SHARES_DIFFERENCE, 1)}, "what nobody has sent"
+        assert await compared() == {BELA: Difference("books", CROSSED_SHARES_DIFFERENCE, 1)}, (
+            "a received share that was not sent must be found"
+        )
         await altering.rollback()
 
 
-def test_a_share_that_is_on_its_way_is_no_difference_and_of_a_cell_that_is_away_nothing_is_said() -> None:
+def test_the_comparison_ignores_shares_in_transit_and_unreachable_cells() -> None:
     before, after = SentTo(BELA, 1, 100, 2, 200), SentTo(BELA, 2, 200, 3, 300)
     for shares, cents, differs in ((1, 100, False), (2, 200, False), (3, 300, False), (4, 400, True), (0, 0, True)):
         received = {BELA: [ReceivedFrom(ALA, shares, cents)]}

@@ -1,4 +1,4 @@
-"""The staff's reports over all cells: the same table as of one database with all of it, its total, plot and file."""
+"""The staff's reports over all cells have the same table, total, plot and file as one database with all rows."""
 
 import asyncio
 import re
@@ -52,7 +52,7 @@ async def desk(world: World) -> Desk:
 
 
 def shown(page: Page) -> list[str]:
-    """Rows, total, comparison and plot, as the page has them; not when it was read."""
+    """Returns rows, total, comparison and plot of the page, without the time of reading."""
     tables = re.findall(r"<table>.*?</table>", page.html, re.DOTALL)
     return [*tables, *re.findall(r'<svg class="plot".*?</svg>', page.html, re.DOTALL)]
 
@@ -64,8 +64,10 @@ def query(world: World, name: str, **more: str) -> str:
 
 
 @pytest.mark.parametrize("name", ADDED)
-async def test_all_cells_are_shown_as_one_database_with_all_of_it(world: World, desk: Desk, name: str) -> None:
-    """Cora is given the totals of all cells, and is then the one that has all of it."""
+async def test_a_report_over_all_cells_equals_that_of_one_database_with_all_rows(
+    world: World, desk: Desk, name: str
+) -> None:
+    """First cora holds no totals; then it gets those of all cells, and plays the database with all rows."""
     whole = added(each for number, each in world.totals.items() if number != 3)
     await store(world.cells.owner_urls[3], added([]))
     try:
@@ -83,7 +85,7 @@ async def test_all_cells_are_shown_as_one_database_with_all_of_it(world: World, 
         await store(world.cells.owner_urls[3], world.totals[3])
 
 
-async def test_it_is_asked_from_whichever_cell_one_works_in(world: World, desk: Desk) -> None:
+async def test_a_report_over_all_cells_is_the_same_from_every_cell(world: World, desk: Desk) -> None:
     asked = f"{PATH}/receipts?{query(world, 'receipts', celulas='todas')}"
     of_home = await desk.opened(asked)
     await desk.choose("bela")
@@ -93,7 +95,7 @@ async def test_it_is_asked_from_whichever_cell_one_works_in(world: World, desk: 
     assert '<option value="">Só bela</option>' in alone.html
 
 
-async def test_what_is_of_an_account_comes_from_the_accounts_cell(world: World, desk: Desk) -> None:
+async def test_a_report_on_one_account_comes_from_the_accounts_cell(world: World, desk: Desk) -> None:
     merchant = world.cells.merchants[BELA]
     for name in ("settlement", "receipts"):
         asked = f"{PATH}/{name}?{query(world, name, celulas='todas', conta=str(merchant.account_id))}"
@@ -111,7 +113,7 @@ async def test_what_is_of_an_account_comes_from_the_accounts_cell(world: World, 
     assert (nobody.status, "Este relatório é de uma loja" in nobody.text) == (400, True)
 
 
-async def test_staff_of_one_cell_have_no_report_over_others(world: World) -> None:
+async def test_staff_of_one_cell_get_no_report_over_other_cells(world: World) -> None:
     desk = await staff_of_cell(world.cells, ALA)
     page = await desk.opened(f"{PATH}/receipts")
     assert "células" not in page.text
@@ -122,7 +124,7 @@ async def test_staff_of_one_cell_have_no_report_over_others(world: World) -> Non
 
 
 @pytest.mark.parametrize(("name", "parts"), [("receipts", 0), ("conversion", 1), ("webhooks", 3)])
-async def test_a_report_costs_each_cell_what_it_costs_one_and_its_parts(
+async def test_a_report_over_all_cells_costs_each_cell_the_statements_of_one_and_of_its_parts(
     world: World, desk: Desk, name: str, parts: int
 ) -> None:
     asked = []
@@ -133,7 +135,7 @@ async def test_a_report_costs_each_cell_what_it_costs_one_and_its_parts(
     assert asked[1] == len(world.cells.urls) * (asked[0] + parts)
 
 
-async def test_rows_and_total_of_all_cells_are_of_one_instant_of_each(
+async def test_rows_and_total_come_from_one_snapshot_of_each_cell(
     world: World, desk: Desk, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     asked = f"{PATH}/receipts?{query(world, 'receipts', celulas='todas')}"
@@ -157,7 +159,7 @@ async def test_rows_and_total_of_all_cells_are_of_one_instant_of_each(
         await store(world.cells.owner_urls[3], world.totals[3])
 
 
-async def test_a_cell_that_is_away_is_named_on_the_page_and_by_the_file(world: World, desk: Desk) -> None:
+async def test_an_unreachable_cell_is_named_on_the_page_and_in_the_file_name(world: World, desk: Desk) -> None:
     asked = query(world, "receipts", celulas="todas")
     before = await desk.opened(f"{PATH}/receipts?{asked}")
     assert "não respondeu" not in before.text
@@ -178,7 +180,7 @@ async def test_a_cell_that_is_away_is_named_on_the_page_and_by_the_file(world: W
         world.second.restart()
 
 
-async def test_each_account_has_its_cell_beside_it(world: World, desk: Desk) -> None:
+async def test_a_report_per_account_has_a_column_for_the_cell(world: World, desk: Desk) -> None:
     page = await desk.opened(f"{PATH}/webhook_lanes?celulas=todas")
     assert page.status == 200
     file = await desk.opened(f"{PATH}/webhook_lanes/arquivo?celulas=todas")

@@ -1,4 +1,4 @@
-"""`quita ... --cell all`: one table over all cells, which is what one database with all of it would answer."""
+"""`quita ... --cell all`: one table over all cells, equal to the answer of one database with all rows."""
 
 import asyncio
 import json
@@ -29,12 +29,12 @@ ADDED = [name for name, report in REPORTS.items() if report.key]
 
 
 class World(NamedTuple):
-    """Cells, and one database that has all of theirs."""
+    """Cells, and one database that has the totals of all of them."""
 
     cells: Cells
     today: date
     whole: dict[str, str]
-    """What a command of it has in its environment."""
+    """The environment of a command for the database with all totals."""
     second: Any
 
 
@@ -58,8 +58,8 @@ class Said(NamedTuple):
     err: str
 
     @property
-    def told(self) -> list[str]:
-        """By the command: pools of the application in this process say there that a server has gone."""
+    def messages(self) -> list[str]:
+        """The lines of the command itself: pools of this process also log there that a server stopped."""
         return [line for line in self.err.splitlines() if line.startswith("quita: ")]
 
     def json(self) -> Any:
@@ -69,7 +69,7 @@ class Said(NamedTuple):
 
 @pytest.fixture
 def quita(world: World, monkeypatch: pytest.MonkeyPatch, capfdbinary: pytest.CaptureFixture[bytes]) -> Any:
-    """A command of this installation, or of the database that has all of it."""
+    """Runs a command on this installation, or on the database that has all totals."""
 
     async def run(*arguments: str, whole: bool = False) -> Said:
         home = world.cells.home
@@ -86,17 +86,17 @@ def quita(world: World, monkeypatch: pytest.MonkeyPatch, capfdbinary: pytest.Cap
 
 @pytest.mark.parametrize("by", ["day", "month", "period"])
 @pytest.mark.parametrize("name", ADDED)
-async def test_cells_together_report_what_one_database_with_all_of_it_would(
+async def test_a_report_over_all_cells_equals_that_of_one_database_with_all_rows(
     quita: Any, world: World, name: str, by: str
 ) -> None:
-    """To the cent, the second and the hundredth of a percent."""
+    """They are equal to the cent, the second and the hundredth of a percent."""
     report = REPORTS[name]
     asked = ["--from", str(world.today - timedelta(days=DAYS)), "--to", str(world.today)] if report.dated else []
     asked += ["--by", by] if report.grouped else []
     over = (await quita("report", name, *asked, "--cell", "all", "--json")).json()
     whole = (await quita("report", name, *asked, "--json", whole=True)).json()
     assert over["rows"] == whole["rows"]
-    assert over["rows"], "there is something to add"
+    assert over["rows"], "the report must have rows"
     assert (over["cells"], over["away"]) == (["home", "ala", "bela", "cora"], {})
     assert {each: over[each] for each in ("report", "title", "account_id")} == {
         each: whole[each] for each in ("report", "title", "account_id")
@@ -106,7 +106,7 @@ async def test_cells_together_report_what_one_database_with_all_of_it_would(
     assert (csv.code, csv.out) == (0, (await quita("report", name, *asked, "--csv", whole=True)).out)
 
 
-async def test_what_is_told_of_each_account_has_its_cell_beside_it(quita: Any, world: World) -> None:
+async def test_a_report_per_account_names_the_cell_of_each_account(quita: Any, world: World) -> None:
     for number, merchant in world.cells.merchants.items():
         async with world.cells.pool(number) as pool, transaction(pool) as conn:
             await set_endpoint(
@@ -131,7 +131,7 @@ async def test_what_is_told_of_each_account_has_its_cell_beside_it(quita: Any, w
     assert {row["cell"] for row in settled.json()["rows"]} == {"ala"}
 
 
-async def test_what_a_partner_was_given_in_another_cell_is_beside_the_charges(quita: Any, world: World) -> None:
+async def test_shares_paid_in_another_cell_are_reported_beside_the_charges(quita: Any, world: World) -> None:
     merchant = world.cells.merchants[ALA].account_id
     rows = {ALA: (3, 30_00, 2, 20_00, 0, 0), CORA: (0, 0, 0, 0, 50, 10)}
     insert = "INSERT INTO report_integrator VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9)"
@@ -155,7 +155,7 @@ async def test_what_a_partner_was_given_in_another_cell_is_beside_the_charges(qu
     assert ";0,40" in (await desk.opened(path.replace("?", "/arquivo?"))).html
 
 
-async def test_a_command_that_changes_something_is_of_one_cell(quita: Any, world: World) -> None:
+async def test_a_command_that_changes_something_refuses_all_cells_at_once(quita: Any, world: World) -> None:
     for arguments in (
         ["readmodels", "rebuild"],
         ["staff", "create", "--email", "a@example.com"],
@@ -171,7 +171,7 @@ async def test_a_command_that_changes_something_is_of_one_cell(quita: Any, world
 
 
 async def test_every_cell_is_compared_with_its_own_journal(quita: Any, world: World) -> None:
-    """The totals of these cells are invented: each has differences of its own, told as of that cell."""
+    """The totals of these cells are invented, so each cell has differences of its own, reported under its name."""
     found = await quita("readmodels", "verify", "--cell", "all", "--json")
     whole = found.json()
     assert (found.code, whole["clean"], whole["away"]) == (1, False, {})
@@ -186,7 +186,7 @@ async def test_every_cell_is_compared_with_its_own_journal(quita: Any, world: Wo
     assert list(heads) == ["home", "ala", "bela", "cora", "away"]
 
 
-async def test_a_cell_that_is_away_is_named_and_the_others_answer(quita: Any, world: World) -> None:
+async def test_an_unreachable_cell_is_named_and_the_others_answer(quita: Any, world: World) -> None:
     before = (await quita("report", "aging", "--cell", "all", "--json")).json()
     world.second.stop()
     try:
@@ -194,12 +194,12 @@ async def test_a_cell_that_is_away_is_named_and_the_others_answer(quita: Any, wo
         found = said.json()
         assert (said.code, found["cells"], set(found["away"])) == (1, ["home", "ala"], {"bela", "cora"})
         assert [row["bucket"] for row in found["rows"]] == [row["bucket"] for row in before["rows"]]
-        assert found["rows"] != before["rows"], "what it has is missing"
-        assert [line.partition(" is away")[0] for line in said.told] == ["quita: cell bela", "quita: cell cora"]
+        assert found["rows"] != before["rows"], "the amounts of the unreachable cells must be missing"
+        assert [line.partition(" is away")[0] for line in said.messages] == ["quita: cell bela", "quita: cell cora"]
         table = await quita("report", "aging", "--cell", "all")
         assert (table.code, "cells home, ala" in table.out.splitlines()[0]) == (1, True)
         csv = await quita("report", "aging", "--cell", "all", "--csv")
-        assert (csv.code, csv.told) == (1, said.told)
+        assert (csv.code, csv.messages) == (1, said.messages)
         merchant = world.cells.merchants[CORA].account_id
         nobody = await quita("report", "settlement", "--cell", "all", "--account", str(merchant))
         assert (nobody.code, nobody.out, "no cell answers: cora" in nobody.err) == (1, "", True)

@@ -1,4 +1,4 @@
-"""A cell's lists are read from a standby of its own, and never as things were."""
+"""A cell's lists are read from a standby of its own, and never show an outdated state."""
 
 import asyncio
 import secrets
@@ -41,7 +41,7 @@ async def cells(servers: Any, two: Pair) -> AsyncIterator[Cells]:
         yield opened
 
 
-def answered() -> float:
+def reads_at_standby() -> float:
     return REGISTRY.get_sample_value("quita_reads_total", {"server": "standby"}) or 0.0
 
 
@@ -54,7 +54,7 @@ async def name_standby(cells: Cells, name: str, dsn: str | None) -> None:
 
 
 async def create_and_list(cells: Cells, number: int, count: int) -> list[str]:
-    """The charges that a list right after their creation did not show."""
+    """Creates charges and lists after each; returns the charges that the list did not show."""
     token, missing = await cells.api.token(cells.merchants[number]), []
     body = {"account_id": str(cells.merchants[number].account_id), "amount": "10.00"}
     for _ in range(count):
@@ -67,36 +67,36 @@ async def create_and_list(cells: Cells, number: int, count: int) -> list[str]:
     return missing
 
 
-async def test_a_cells_lists_come_from_its_standby_and_are_never_old(cells: Cells, two: Pair) -> None:
-    before = answered()
+async def test_a_cells_lists_come_from_its_standby_and_are_never_outdated(cells: Cells, two: Pair) -> None:
+    before = reads_at_standby()
     assert await create_and_list(cells, BELA, 5) == []
-    assert answered() == before, "it has none yet"
+    assert reads_at_standby() == before, "the cell has no standby yet"
     await name_standby(cells, "bela", two.standby.dsn)
 
     async def at_standby() -> bool:
-        begun = answered()
+        begun = reads_at_standby()
         assert await create_and_list(cells, BELA, 1) == []
-        return answered() > begun
+        return reads_at_standby() > begun
 
     await until_answer(at_standby)
-    before = answered()
+    before = reads_at_standby()
     wrong = await asyncio.gather(*(create_and_list(cells, BELA, 25) for _ in range(4)))
     assert [each for found in wrong for each in found] == []
-    assert answered() > before + 50
-    before = answered()
+    assert reads_at_standby() > before + 50
+    before = reads_at_standby()
     assert await create_and_list(cells, ALA, 5) == []
-    assert answered() == before, "another cell has none"
+    assert reads_at_standby() == before, "the other cell has no standby"
     await name_standby(cells, "bela", None)
 
     async def at_primary() -> bool:
-        begun = answered()
+        begun = reads_at_standby()
         assert await create_and_list(cells, BELA, 1) == []
-        return answered() == begun
+        return reads_at_standby() == begun
 
     await until_answer(at_primary)
 
 
-async def test_a_cell_is_answered_as_before_until_it_is_open_with_its_standby(
+async def test_a_cell_keeps_its_old_connections_until_it_is_open_with_its_standby(
     cells: Cells, two: Pair, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     may_open = asyncio.Event()
@@ -143,7 +143,7 @@ async def test_a_cell_is_answered_as_before_until_it_is_open_with_its_standby(
     await name_standby(cells, "bela", None)
 
 
-async def test_what_is_no_standby_of_the_cell_is_refused(cells: Cells, two: Pair) -> None:
+async def test_a_server_that_is_no_standby_of_the_cell_is_refused(cells: Cells, two: Pair) -> None:
     for name, dsn in (("bela", cells.owner_urls[ALA]), ("nobody", two.standby.dsn), ("home", two.standby.dsn)):
         with pytest.raises(Refused):
             await name_standby(cells, name, dsn)

@@ -1,4 +1,4 @@
-"""Promises of the command line: what it prints, how it ends, and that `listen` is as good as a webhook."""
+"""Promises of the command line: what it prints, its exit codes, and that `listen` delivers what a webhook delivers."""
 
 import argparse
 import asyncio
@@ -25,12 +25,12 @@ from cli.answer import answer
 from domain.merchants.staff import PLATFORM
 from domain.webhooks.signature import sign
 from runtime import VERSION
-from runtime.local.embedded import free_port
+from runtime.local.ports import free_port
 from tests.support.boleto_merchant import issued
 from tests.support.merchant import new_merchant
 from tests.support.system import System, until
 
-EVERY = (
+COMMANDS = (
     ("merchant", "list"), ("merchant", "show"), ("merchant", "reset"), ("webhook", "list"),
     ("webhook", "rotate"), ("webhook", "test"),
     ("merchant", "access"), ("staff", "create"), ("staff", "access"), ("staff", "reset"),
@@ -94,26 +94,26 @@ def merchant(system: System) -> dict[str, Any]:
     return system.create_merchant()
 
 
-def _ask(system: System, path: str, body: bytes, headers: Mapping[str, str]) -> Any:
+def _request(system: System, path: str, body: bytes, headers: Mapping[str, str]) -> Any:
     request = urllib.request.Request(system.base_url + path, body, dict(headers))
     with urllib.request.urlopen(request, timeout=30) as answer:
         return json.loads(answer.read())
 
 
-def _paid(system: System, merchant: dict[str, Any], **more: Any) -> str:
-    """A charge of test mode, created and paid; its id."""
+def _pay_new_charge(system: System, merchant: dict[str, Any], **more: Any) -> str:
+    """Creates and pays a charge in test mode; returns its id."""
     form = urlencode({"grant_type": "client_credentials", **merchant["test"]}).encode()
-    token = _ask(system, "/v1/oauth/token", form, {})["access_token"]
+    token = _request(system, "/v1/oauth/token", form, {})["access_token"]
     headers = {"Authorization": f"Bearer {token}", "Content-Type": "application/json", "Idempotency-Key": str(uuid4())}
     body = json.dumps({"account_id": merchant["account_id"], "amount": "7.30", **more}).encode()
-    charge_id: str = _ask(system, "/v1/charges/pix", body, headers)["charge_id"]
-    _ask(system, f"/v1/charges/{charge_id}/simulate-payment", b"", {"Authorization": f"Bearer {token}"})
+    charge_id: str = _request(system, "/v1/charges/pix", body, headers)["charge_id"]
+    _request(system, f"/v1/charges/{charge_id}/simulate-payment", b"", {"Authorization": f"Bearer {token}"})
     return charge_id
 
 
 @contextmanager
 def _listening(system: System, *arguments: str) -> Iterator["subprocess.Popen[str]"]:
-    """`quita listen ... --json`, begun: its first line is the next to be read."""
+    """Starts `quita listen ... --json`; no line of its output is read yet."""
     command = [sys.executable, "-m", "cli.main", "listen", *arguments, "--json"]
     with subprocess.Popen(
         command, cwd=system.root, env=system.env, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
@@ -124,8 +124,8 @@ def _listening(system: System, *arguments: str) -> Iterator["subprocess.Popen[st
             listening.kill()
 
 
-def test_status_says_what_runs_also_where_no_quita_up_does(system: System, tmp_path: Path) -> None:
-    """In a container, as docs/operations/kubernetes.md has it."""
+def test_status_reports_what_runs_also_without_quita_up(system: System, tmp_path: Path) -> None:
+    """The environment is that of a container, as in docs/operations/kubernetes.md."""
     env = system.env | {
         "QUITA_HOME": str(tmp_path), "DATABASE_URL": system.database_url, "BASE_URL": system.base_url,
     }  # fmt: skip
@@ -143,7 +143,7 @@ def test_status_says_what_runs_also_where_no_quita_up_does(system: System, tmp_p
     assert any(each["well"] for each in away["workers"])
 
 
-def _line(listening: "subprocess.Popen[str]") -> Any:
+def _next_line(listening: "subprocess.Popen[str]") -> Any:
     assert listening.stdout is not None
     line = listening.stdout.readline()
     assert line, listening.stderr and listening.stderr.read()
@@ -154,7 +154,7 @@ def _credential(merchant: dict[str, Any], mode: str = "test") -> tuple[str, str,
     return "--client-id", merchant[mode]["client_id"], "--client-secret", merchant[mode]["client_secret"]
 
 
-@pytest.mark.parametrize("words", EVERY, ids=" ".join)
+@pytest.mark.parametrize("words", COMMANDS, ids=" ".join)
 def test_every_command_explains_itself_and_offers_json(
     words: tuple[str, ...], capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -169,7 +169,7 @@ def test_every_command_explains_itself_and_offers_json(
 @pytest.mark.parametrize(
     "words", [(), ("no-such",), ("bank",), ("integrator", "create"), ("bank", "fault", "sideways")]
 )
-def test_a_command_used_wrongly_ends_with_2(words: tuple[str, ...]) -> None:
+def test_a_usage_error_exits_with_2(words: tuple[str, ...]) -> None:
     from cli.main import main
 
     with pytest.raises(SystemExit) as ended:
@@ -177,7 +177,7 @@ def test_a_command_used_wrongly_ends_with_2(words: tuple[str, ...]) -> None:
     assert ended.value.code == 2
 
 
-def test_a_merchant_is_printed_as_dev_json_has_it(system: System, merchant: dict[str, Any]) -> None:
+def test_a_created_merchant_is_printed_with_the_fields_of_dev_json(system: System, merchant: dict[str, Any]) -> None:
     assert merchant.keys() == system.merchants[0].keys()
     assert merchant["test"].keys() == {"client_id", "client_secret"}
     said = system.quita("merchant", "create", "--name", "Loja\x07")
@@ -192,7 +192,7 @@ _REAL = (
 )  # fmt: skip
 
 
-def test_a_real_merchant_waits_for_approval_and_is_given_no_secret(system: System) -> None:
+def test_a_real_merchant_waits_for_approval_and_no_secret_is_printed(system: System) -> None:
     email = f"dona.{uuid4().hex[:8]}@example.com"
     made = system.json(*_REAL, "--email", email.upper())
     assert made.keys() == {"name", "account_id", "kyc", "email", "integrador_code"}
@@ -205,7 +205,7 @@ def test_a_real_merchant_waits_for_approval_and_is_given_no_secret(system: Syste
     assert (nobody.returncode, "nobody's of this account" in nobody.stderr) == (1, True)
 
 
-def test_what_the_operator_does_to_a_merchant_is_in_the_audit_log(system: System) -> None:
+def test_the_operators_changes_to_a_merchant_are_in_the_audit_log(system: System) -> None:
     own = system.create_merchant()["account_id"]
     system.json("merchant", "block", own, "--reason", "chargebacks")
     system.json("merchant", "approve", own)
@@ -214,7 +214,7 @@ def test_what_the_operator_does_to_a_merchant_is_in_the_audit_log(system: System
         "merchant", "address", own, "--street", "Rua das Flores", "--number", "10", "--district", "Centro",
         "--city", "Olinda", "--state", "PE", "--zip-code", "53010000",
     )  # fmt: skip
-    assert asyncio.run(logged(system, own)) == [
+    assert asyncio.run(operator_log(system, own)) == [
         ("merchant.blocked", {"reason": "chargebacks"}),
         ("merchant.approved", {}),
         ("merchant.rate_changed", {"per_second": 50, "burst": 60}),
@@ -232,16 +232,16 @@ def test_what_the_operator_does_to_a_merchant_is_in_the_audit_log(system: System
         ("readmodels", "verify", "--account", "{id}", "--cell", "all"),
     ],
 )
-def test_an_account_that_there_is_not_has_no_fees_no_payers_and_no_books(
+def test_commands_about_an_unknown_account_are_refused_instead_of_answered_as_empty(
     system: System, command: tuple[str, ...]
 ) -> None:
-    """A mistyped id would be told that nothing is held, and that its books are clean."""
+    """Otherwise a mistyped id would be answered that no data is held, and that the books are clean."""
     done = system.quita(*(each.format(id=uuid4()) for each in command))
     assert (done.returncode, done.stdout) == (1, "")
     assert "WALLET_ACCOUNT_NOT_FOUND" in done.stderr
 
 
-def test_a_merchants_fees_are_shown_agreed_on_and_given_up(system: System) -> None:
+def test_a_merchants_fees_can_be_shown_agreed_and_reset(system: System) -> None:
     own = system.create_merchant()
     account_id = own["account_id"]
     assert system.json("merchant", "fees", account_id)["fees"] == "default"
@@ -254,7 +254,7 @@ def test_a_merchants_fees_are_shown_agreed_on_and_given_up(system: System) -> No
         "pix_percent": "0.99", "pix": "0.10", "pix_min": "0.00", "pix_max": "5.00", "boleto": "1.99",
         "withdrawal": "0.00",
     }  # fmt: skip
-    _paid(system, own)
+    _pay_new_charge(system, own)
     form = urlencode({"grant_type": "client_credentials", **own["test"]}).encode()
     with urllib.request.urlopen(f"{system.base_url}/v1/oauth/token", data=form) as said:
         token = json.load(said)["access_token"]
@@ -273,8 +273,8 @@ def test_a_merchants_fees_are_shown_agreed_on_and_given_up(system: System) -> No
         assert system.quita("merchant", "fees", account_id, *wrong).returncode == 1, wrong
 
 
-async def logged(system: System, subject: str) -> list[tuple[str, dict[str, Any]]]:
-    """What the operator did, as the platform's audit log has it."""
+async def operator_log(system: System, subject: str) -> list[tuple[str, dict[str, Any]]]:
+    """Returns what the operator did to `subject`, from the platform's audit log."""
     conn = await asyncpg.connect(system.database_url)
     rows = await conn.fetch(
         "SELECT action, facts, email FROM audit WHERE subject = $1 AND account_id = $2 ORDER BY at, audit_id",
@@ -309,7 +309,7 @@ def test_merchants_and_staff_are_listed_and_shown_without_a_secret(system: Syste
     assert system.dev["staff"]["email"] in system.quita("staff", "list").stdout
 
 
-def test_a_reset_takes_the_second_factor_and_tells_why(system: System) -> None:
+def test_a_reset_clears_the_second_factor_and_logs_the_reason(system: System) -> None:
     own = system.create_merchant()
     account_id, person = own["account_id"], own["dashboard"]["email"]
     without = system.quita("merchant", "reset", account_id, person)
@@ -317,10 +317,10 @@ def test_a_reset_takes_the_second_factor_and_tells_why(system: System) -> None:
     done = system.json("merchant", "reset", account_id, person, "--reason", "called from the number we have")
     assert done == {"account_id": account_id, "email": person, "mailed": True}
     wanted = ("person.factor_cleared", {"person": person, "reason": "called from the number we have"})
-    assert wanted in asyncio.run(logged(system, account_id))
+    assert wanted in asyncio.run(operator_log(system, account_id))
 
 
-def test_an_endpoint_is_listed_rotated_and_tried(system: System, receiver: Receiver) -> None:
+def test_an_endpoint_can_be_listed_rotated_and_tested(system: System, receiver: Receiver) -> None:
     account_id = system.create_merchant()["account_id"]
     first = system.json("webhook", "set", account_id, receiver.url)
     tried = system.json("webhook", "test", account_id)
@@ -334,8 +334,8 @@ def test_an_endpoint_is_listed_rotated_and_tried(system: System, receiver: Recei
     assert first["secret"] not in json.dumps(shown)
     moved = system.json("webhook", "set", account_id, f"{receiver.url}?token=private", "--rotate")
     assert moved["secret"] not in (first["secret"], rotated["secret"])
-    host = {"host": "http://127.0.0.1"}  # a path or a query may hold a secret
-    assert asyncio.run(logged(system, account_id)) == [
+    host = {"host": "http://127.0.0.1"}  # Path and query are not logged: they may hold a secret.
+    assert asyncio.run(operator_log(system, account_id)) == [
         ("webhook.registered", host), ("webhook.tried", {}), ("webhook.rotated", {}),
         ("webhook.moved", host), ("webhook.rotated", {}),
     ]  # fmt: skip
@@ -345,28 +345,28 @@ def test_an_endpoint_is_listed_rotated_and_tried(system: System, receiver: Recei
 
 
 @pytest.mark.parametrize("limit", ["0", "-5", "1_0", "x"])
-def test_a_list_of_no_merchants_is_not_asked_for(system: System, limit: str) -> None:
+def test_a_limit_that_is_no_positive_integer_is_a_usage_error(system: System, limit: str) -> None:
     done = system.quita("merchant", "list", "--limit", limit)
     assert (done.returncode, done.stdout) == (2, "")
     assert "--limit" in done.stderr
 
 
-def test_the_version_is_told(system: System) -> None:
+def test_the_version_is_printed(system: System) -> None:
     assert system.quita("--version").stdout == f"quita {VERSION}\n"
 
 
-def test_the_ends_of_both_chains_are_shown_and_known_again(system: System) -> None:
-    """Within seconds of being written: the operator keeps them elsewhere."""
+def test_the_heads_of_both_chains_are_shown_and_can_be_checked(system: System) -> None:
+    """Rows are sealed within seconds. The operator keeps the heads on another machine and checks them later."""
     own = system.create_merchant()
-    _paid(system, own)
+    _pay_new_charge(system, own)
     system.json("merchant", "block", own["account_id"], "--reason", "chargebacks")
 
-    def both() -> Any:
+    def heads_of_both_chains() -> Any:
         done = system.quita("readmodels", "head", "--json")
         shown = json.loads(done.stdout) if done.returncode == 0 else {}
         return shown if shown.get("last_id") and shown.get("audit") else None
 
-    shown = until(both, what="both are sealed")
+    shown = until(heads_of_both_chains, what="the seals of both chains")
     for named, seal in (("", shown), ("audit:", shown["audit"])):
         kept = f"{named}{seal['last_id']}:{seal['digest']}"
         assert system.json("readmodels", "head", "--check", kept)["same"] is True
@@ -378,7 +378,7 @@ def test_the_ends_of_both_chains_are_shown_and_known_again(system: System) -> No
         assert "audit:ID:DIGEST" in done.stderr
 
 
-def test_a_new_address_keeps_the_secret_and_a_new_secret_is_asked_for(
+def test_a_new_address_keeps_the_secret_unless_rotation_is_requested(
     system: System, merchant: dict[str, Any], receiver: Receiver
 ) -> None:
     own = system.create_merchant()["account_id"]
@@ -389,7 +389,7 @@ def test_a_new_address_keeps_the_secret_and_a_new_secret_is_asked_for(
     assert (renewed["endpoint_id"], renewed["secret"] == first["secret"]) == (first["endpoint_id"], False)
 
 
-def test_local_work_invents_what_is_not_given(system: System) -> None:
+def test_local_work_invents_missing_data_of_a_demo_merchant(system: System) -> None:
     email = f"dona.{uuid4().hex[:8]}@example.com"
     made = system.json("merchant", "create", "--demo", "--name", "Loja", "--email", email)
     assert made.keys() == system.merchants[0].keys()
@@ -413,8 +413,8 @@ def test_production_invents_nothing_and_prints_no_password(
         assert said in capsys.readouterr().err
 
 
-def test_what_is_not_complete_is_approved_in_local_work_alone(system: System) -> None:
-    """There `merchant create` makes accounts without an address, which can be tried as they are."""
+def test_an_incomplete_registration_is_approved_in_local_work_only(system: System) -> None:
+    """In local work `merchant create` makes accounts without an address, which can be used as they are."""
     own = system.create_merchant(address=False, kyc="pending")["account_id"]
     production = {**system.env, "QUITA_ENV": "production"}
     done = subprocess.run(
@@ -427,7 +427,7 @@ def test_what_is_not_complete_is_approved_in_local_work_alone(system: System) ->
     assert system.json("merchant", "approve", own)["kyc"] == "approved"
 
 
-def test_an_integrator_gets_a_code_of_his_own(system: System, merchant: dict[str, Any]) -> None:
+def test_every_integrator_gets_a_different_code(system: System, merchant: dict[str, Any]) -> None:
     alone = system.json("integrator", "create", "--name", "Parceiro Um")
     at_home = system.json("integrator", "create", "--name", "Parceiro Um", "--account-id", merchant["account_id"])
     for made in (alone, at_home):
@@ -437,11 +437,11 @@ def test_an_integrator_gets_a_code_of_his_own(system: System, merchant: dict[str
     told = system.quita("integrator", "list").stdout
     assert all(made["integrador_code"] in told for made in (alone, at_home))
     assert merchant["account_id"] in told
-    charge_id = _paid(system, merchant, integrador_code=alone["integrador_code"])
+    charge_id = _pay_new_charge(system, merchant, integrador_code=alone["integrador_code"])
     assert charge_id
 
 
-def test_a_report_whose_output_was_closed_ends_without_a_word(system: System) -> None:
+def test_a_report_with_closed_output_ends_silently(system: System) -> None:
     done = subprocess.run(
         ["sh", "-c", 'exec "$0" -m cli.main report receipts --csv >&-', sys.executable],
         cwd=system.root, env=system.env, stderr=subprocess.PIPE, text=True, timeout=60, check=False,
@@ -449,16 +449,16 @@ def test_a_report_whose_output_was_closed_ends_without_a_word(system: System) ->
     assert (done.returncode, done.stderr) == (0, "")
 
 
-def test_an_integrator_of_nobody_is_refused(system: System) -> None:
+def test_an_integrator_with_an_unknown_account_or_without_a_name_is_refused(system: System) -> None:
     said = system.quita("integrator", "create", "--name", "Parceiro", "--account-id", str(uuid4()))
     assert (said.returncode, said.stdout) == (1, "")
     assert said.stderr.startswith("quita: WALLET_ACCOUNT_NOT_FOUND")
     assert system.quita("integrator", "create", "--name", " ").returncode == 1
 
 
-def test_a_payer_is_read_out_and_erased(system: System, merchant: dict[str, Any]) -> None:
+def test_a_payer_is_exported_and_erased(system: System, merchant: dict[str, Any]) -> None:
     payer = {"name": "Quitéria Bragança", "document": "52998224725"}
-    charge_id = _paid(system, merchant, payer=payer)
+    charge_id = _pay_new_charge(system, merchant, payer=payer)
     of = ("--account", merchant["account_id"], "--document", "529.982.247-25", "--test")
     held = system.json("payer", "export", *of)
     assert [(each["charge_id"], each["payer"]["name"]) for each in held["charges"]] == [(charge_id, payer["name"])]
@@ -471,14 +471,14 @@ def test_a_payer_is_read_out_and_erased(system: System, merchant: dict[str, Any]
     assert "CPF of 11 digits" in odd.stderr
 
 
-def test_listen_forwards_what_happens_from_now_on_signed_as_a_webhook(
+def test_listen_forwards_new_events_signed_like_a_webhook(
     system: System, merchant: dict[str, Any], receiver: Receiver
 ) -> None:
-    _paid(system, merchant)  # before: not forwarded
+    _pay_new_charge(system, merchant)  # Paid before `listen` starts, so not forwarded.
     with _listening(system, receiver.url, *_credential(merchant), "--once", "2") as listening:
-        secret = _line(listening)["secret"]
-        charges = [_paid(system, merchant, external_id=f"pedido-ã-{number}") for number in range(2)]
-        shown = [_line(listening) for _ in charges]
+        secret = _next_line(listening)["secret"]
+        charges = [_pay_new_charge(system, merchant, external_id=f"pedido-ã-{number}") for number in range(2)]
+        shown = [_next_line(listening) for _ in charges]
         assert listening.wait(30) == 0
     assert [json.loads(each.body)["charge_id"] for each in receiver.received] == charges
     assert [(each["type"], each["status"]) for each in shown] == [("payment.received", 200)] * 2
@@ -495,31 +495,31 @@ def test_listen_sends_the_bytes_the_registered_endpoint_gets(system: System, rec
     own = system.create_merchant()
     system.json("webhook", "set", own["account_id"], receiver.url)
     with _listening(system, receiver.url, *_credential(own), "--once", "1") as listening:
-        _line(listening)
-        _paid(system, own, external_id="pedido-ã")
+        _next_line(listening)
+        _pay_new_charge(system, own, external_id="pedido-ã")
         assert listening.wait(30) == 0
     until(lambda: len(receiver.received) == 2)
     assert receiver.received[0].body == receiver.received[1].body
 
 
-def test_listen_shows_an_answer_that_is_no_success_and_ends_with_1(
+def test_listen_shows_an_answer_other_than_2xx_and_exits_with_1(
     system: System, merchant: dict[str, Any], receiver: Receiver
 ) -> None:
     receiver.status = 302
     with _listening(system, receiver.url, *_credential(merchant), "--once", "1") as listening:
-        _line(listening)
-        _paid(system, merchant)
-        assert _line(listening)["status"] == 302
+        _next_line(listening)
+        _pay_new_charge(system, merchant)
+        assert _next_line(listening)["status"] == 302
         assert listening.wait(30) == 1
     assert len(receiver.received) == 1
 
 
-def test_listen_goes_on_when_nobody_is_at_the_address(system: System, merchant: dict[str, Any]) -> None:
+def test_listen_continues_when_nothing_listens_at_the_address(system: System, merchant: dict[str, Any]) -> None:
     with _listening(system, f"http://127.0.0.1:{free_port()}/", *_credential(merchant), "--once", "2") as listening:
-        _line(listening)
+        _next_line(listening)
         for _ in range(2):
-            _paid(system, merchant)
-            shown = _line(listening)
+            _pay_new_charge(system, merchant)
+            shown = _next_line(listening)
             assert (shown["status"], bool(shown["error"])) == (None, True)
         assert listening.wait(30) == 1
 
@@ -527,8 +527,8 @@ def test_listen_goes_on_when_nobody_is_at_the_address(system: System, merchant: 
 def test_listen_finds_the_credential_of_a_demo_merchant(system: System, receiver: Receiver) -> None:
     second = system.merchants[1]
     with _listening(system, receiver.url, "--account-id", second["account_id"], "--once", "1") as listening:
-        _line(listening)
-        charge_id = _paid(system, second)
+        _next_line(listening)
+        charge_id = _pay_new_charge(system, second)
         assert listening.wait(30) == 0
     assert json.loads(receiver.received[0].body)["charge_id"] == charge_id
 
@@ -545,7 +545,7 @@ def test_listen_finds_the_credential_of_a_demo_merchant(system: System, receiver
         (("http://127.0.0.1:9/", "--account-id", str(uuid4())), "dev.json"),
     ],
 )  # fmt: skip
-def test_listen_says_in_one_line_why_it_cannot(system: System, arguments: tuple[str, ...], word: str) -> None:
+def test_listen_refuses_wrong_arguments_in_one_line(system: System, arguments: tuple[str, ...], word: str) -> None:
     said = system.quita("listen", *arguments)
     assert (said.returncode, said.stdout) == (1, "")
     assert word in said.stderr
@@ -554,7 +554,7 @@ def test_listen_says_in_one_line_why_it_cannot(system: System, arguments: tuple[
 
 @pytest.mark.parametrize("bound", [("--until", "9999-12-31"), ("--since", "0001-01-01")])
 def test_a_verification_of_days_at_an_end_of_the_calendar_is_refused(system: System, bound: tuple[str, str]) -> None:
-    """The day after the last one is reckoned, and the first id of a day: there they are not."""
+    """A verification needs the day after the last one and the first id of a day, which do not exist there."""
     done = system.quita("readmodels", "verify", *bound)
     assert (done.returncode, len(done.stderr.splitlines())) == (1, 1)
     assert "days from 2000-01-01 to 9900-12-31" in done.stderr
@@ -563,7 +563,7 @@ def test_a_verification_of_days_at_an_end_of_the_calendar_is_refused(system: Sys
 @pytest.mark.parametrize(
     "words", [("migrate",), ("readmodels", "verify"), ("readmodels", "rebuild"), ("pix", "suspend")]
 )
-def test_a_database_that_is_away_is_named(words: tuple[str, ...], tmp_path: Path) -> None:
+def test_an_unreachable_database_is_reported_without_its_password(words: tuple[str, ...], tmp_path: Path) -> None:
     system = System(tmp_path, env={"DATABASE_URL": f"postgresql://u:pssst@127.0.0.1:{free_port()}/x"})
     said = system.quita(*words)
     assert (said.returncode, said.stdout) == (1, "")
@@ -571,7 +571,7 @@ def test_a_database_that_is_away_is_named(words: tuple[str, ...], tmp_path: Path
     assert "pssst" not in said.stderr
 
 
-def test_a_record_of_records_is_read_by_people_line_by_line(capsys: pytest.CaptureFixture[str]) -> None:
+def test_nested_records_are_printed_one_field_per_line(capsys: pytest.CaptureFixture[str]) -> None:
     record = {"payments": [{"amount": "1.00", "end_to_end_id": None}, {"amount": "2.00"}], "kinds": ["a", "b"],
               "none": [], "paid_at": None}  # fmt: skip
     assert answer(argparse.Namespace(json=False), record) == 0
@@ -581,12 +581,12 @@ def test_a_record_of_records_is_read_by_people_line_by_line(capsys: pytest.Captu
     assert json.loads(capsys.readouterr().out) == record
 
 
-def test_an_address_to_forward_to_that_is_none_is_refused_with_one_that_is(tmp_path: Path) -> None:
+def test_listen_refuses_an_invalid_address_and_shows_a_valid_one(tmp_path: Path) -> None:
     said = System(tmp_path).quita("listen", "nothttp").stderr
     assert (said.count("\n"), "http://127.0.0.1:9999/" in said) == (1, True)
 
 
-async def test_a_boleto_that_is_paid_is_shown_without_the_end_to_end_id_it_has_not(system: System) -> None:
+async def test_a_paid_boleto_is_shown_without_an_empty_end_to_end_id(system: System) -> None:
     async with new_merchant(system) as merchant:
         shown = []
         for more in ((), ("--json",)):
@@ -602,7 +602,7 @@ async def test_a_boleto_that_is_paid_is_shown_without_the_end_to_end_id_it_has_n
     assert payment["end_to_end_id"] is None
 
 
-def test_a_bank_that_was_told_to_fail_can_be_told_to_work(system: System) -> None:
+def test_the_simulated_bank_can_be_made_to_fail_and_to_work_again(system: System) -> None:
     assert system.quita("bank", "pay", "--charge-id", str(uuid4())).returncode == 1
     for fault in ("down", "up"):
         assert system.quita("bank", "fault", fault).returncode == 0

@@ -1,4 +1,4 @@
-"""`quita listen` against a receiver on a real socket: live, signed, and not put out by restarts."""
+"""`quita listen` against a receiver on a real socket: live, signed, and unaffected by restarts of the receiver."""
 
 import json
 import os
@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 import pytest_asyncio
 
 from domain.webhooks.signature import sign
-from runtime.local.embedded import free_port
+from runtime.local.ports import free_port
 from tests.support.merchant import ApiMerchant, new_merchant
 from tests.support.system import System
 
@@ -30,7 +30,7 @@ class Received(NamedTuple):
 
 
 class Receiver(ThreadingHTTPServer):
-    """A merchant's program; closed and opened again at its port, it is the same program restarted."""
+    """A merchant's program. Opening another Receiver at the same port plays a restart of the program."""
 
     def __init__(self, port: int = 0, *, status: int = 200, answer: bytes = b"", delay_s: float = 0.0) -> None:
         super().__init__(("127.0.0.1", port), _Post)
@@ -70,7 +70,7 @@ def receiving(port: int = 0, **more: Any) -> Iterator[Receiver]:
 
 
 class Listening:
-    """`quita listen`, running; its output line by line."""
+    """A running `quita listen`, with its output line by line."""
 
     def __init__(self, process: "subprocess.Popen[str]") -> None:
         self.process = process
@@ -94,7 +94,7 @@ class Listening:
 
 @contextmanager
 def listening(system: System, merchant: ApiMerchant, url: str, *more: str, people: bool = False) -> Iterator[Listening]:
-    """Begun, for the merchant's test mode."""
+    """Starts `quita listen` for the merchant's test mode."""
     credential = merchant.record.test
     words = [url, "--client-id", credential.client_id, "--client-secret", credential.client_secret, *more]
     command = [sys.executable, "-m", "cli.main", "listen", *words, *(() if people else ("--json",))]
@@ -105,7 +105,7 @@ def listening(system: System, merchant: ApiMerchant, url: str, *more: str, peopl
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
-        # As at a terminal: a shell lets what it starts in the background ignore Ctrl-C, and that is inherited.
+        # As at a terminal: what a shell starts in the background ignores Ctrl-C, and child processes inherit that.
         preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
     ) as process:
         try:
@@ -120,7 +120,7 @@ async def merchant(system: System) -> Any:
         yield made
 
 
-async def test_each_answer_is_shown_with_its_status_its_text_and_how_long_it_took(
+async def test_each_answer_is_shown_with_its_status_its_text_and_its_duration(
     system: System, merchant: ApiMerchant
 ) -> None:
     with (
@@ -168,7 +168,9 @@ async def test_a_restart_of_the_receiver_loses_nothing_and_keeps_the_order(
         )
 
 
-async def test_an_answer_that_is_no_success_is_shown_and_not_repeated(system: System, merchant: ApiMerchant) -> None:
+async def test_an_answer_other_than_2xx_is_shown_and_the_event_is_not_sent_again(
+    system: System, merchant: ApiMerchant
+) -> None:
     with receiving(status=500, answer=b"KeyError: 'invoice'\n") as receiver:
         with listening(system, merchant, receiver.url, people=True) as run:
             first = run.line()
@@ -187,7 +189,7 @@ async def test_an_answer_that_is_no_success_is_shown_and_not_repeated(system: Sy
         assert len(receiver.received) == 2
 
 
-async def test_what_happened_before_can_be_played_again(system: System, merchant: ApiMerchant) -> None:
+async def test_earlier_events_can_be_replayed(system: System, merchant: ApiMerchant) -> None:
     charges = [(await merchant.sandbox.paid())["charge_id"] for _ in range(3)]
     with receiving() as receiver:
         with listening(system, merchant, receiver.url, "--after-sequence", "1", "--once", "2") as run:
@@ -197,7 +199,9 @@ async def test_what_happened_before_can_be_played_again(system: System, merchant
         assert [json.loads(each.body)["charge_id"] for each in receiver.received] == charges[1:]
 
 
-async def test_ctrl_c_ends_it_quietly_also_while_it_waits_for_a_receiver(system: System, merchant: ApiMerchant) -> None:
+async def test_ctrl_c_ends_listen_quietly_also_while_it_waits_for_a_receiver(
+    system: System, merchant: ApiMerchant
+) -> None:
     with listening(system, merchant, f"http://127.0.0.1:{free_port()}/") as run:
         run.line()
         await merchant.sandbox.paid()

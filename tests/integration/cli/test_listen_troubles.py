@@ -1,4 +1,4 @@
-"""Both `listen` commands when the API or the receiver is odd: both are of the test."""
+"""Both `listen` commands when the API or the receiver misbehaves; the test plays both."""
 
 import json
 import os
@@ -28,7 +28,7 @@ COMMANDS = {
 
 
 class Server(ThreadingHTTPServer):
-    """Both ends: asked as the API it answers by `api`, as the receiver by `receive`."""
+    """Plays the API, which issues tokens by `token` and lists `events`, and the receiver, answering by `receive`."""
 
     daemon_threads = True
 
@@ -39,7 +39,7 @@ class Server(ThreadingHTTPServer):
         self.accepted = "token-1"
         self.events = [_event(1)]
         self.paths: list[str] = []
-        self.receive: Callable[[BaseHTTPRequestHandler], None] = _taken
+        self.receive: Callable[[BaseHTTPRequestHandler], None] = _accept
 
     @property
     def url(self) -> str:
@@ -52,7 +52,7 @@ def _event(sequence: int) -> dict[str, Any]:
             "sequence": sequence, "created_at": "2026-11-26T09:00:00.000Z"}  # fmt: skip
 
 
-def _taken(request: BaseHTTPRequestHandler) -> None:
+def _accept(request: BaseHTTPRequestHandler) -> None:
     request.send_response(204)
     request.end_headers()
 
@@ -129,12 +129,12 @@ def _until(true: Callable[[], bool]) -> None:
 
 @pytest.mark.parametrize("command", COMMANDS)
 @pytest.mark.parametrize("status", [429, 503])
-def test_an_api_that_gives_no_token_for_a_while_is_waited_for(command: str, status: int, server: Server) -> None:
+def test_listen_waits_while_the_api_issues_no_token(command: str, status: int, server: Server) -> None:
     with listening(command, server, f"{server.url}/hook", "--once", "2") as process:
         _until(lambda: len(server.paths) == 1)
         away = {"error": {"code": "SERVICE_UNAVAILABLE", "message": "Try again.", "documentation_url": "x"}}
         server.token = lambda n: (200, {"access_token": "token-3"}) if n >= 3 else (status, away)
-        server.accepted = "token-3"  # the one it has is over
+        server.accepted = "token-3"  # The token that the command holds has expired.
         server.events.append(_event(2))
         assert process.wait(ENDS_S_MAX) == 0, process.communicate()
     assert server.paths == ["/hook", "/hook"]
@@ -142,7 +142,7 @@ def test_an_api_that_gives_no_token_for_a_while_is_waited_for(command: str, stat
 
 
 @pytest.mark.parametrize("command", COMMANDS)
-def test_an_answer_that_goes_on_and_on_keeps_no_event_back(command: str, server: Server) -> None:
+def test_an_endless_answer_does_not_hold_back_the_next_event(command: str, server: Server) -> None:
     server.events.append(_event(2))
     over = threading.Event()
 
@@ -150,7 +150,7 @@ def test_an_answer_that_goes_on_and_on_keeps_no_event_back(command: str, server:
         request.send_response(200)
         request.send_header("Content-Type", "text/event-stream")
         request.end_headers()
-        while not over.wait(0.5):  # a KiB of it takes minutes
+        while not over.wait(0.5):  # At this rate a KiB takes minutes.
             request.wfile.write(b":")
             request.wfile.flush()
 
@@ -167,7 +167,7 @@ def test_an_answer_that_goes_on_and_on_keeps_no_event_back(command: str, server:
 
 
 @pytest.mark.parametrize("command", COMMANDS)
-def test_an_address_may_have_any_letters(command: str, server: Server) -> None:
+def test_an_address_may_have_letters_outside_ascii(command: str, server: Server) -> None:
     with listening(command, server, f"{server.url}/notificação%20nova?loja=ação", "--once", "1") as process:
         assert process.wait(ENDS_S_MAX) == 0, process.communicate()
     assert server.paths == ["/notifica%C3%A7%C3%A3o%20nova?loja=a%C3%A7%C3%A3o"]
@@ -175,7 +175,7 @@ def test_an_address_may_have_any_letters(command: str, server: Server) -> None:
 
 @pytest.mark.parametrize("command", COMMANDS)
 @pytest.mark.parametrize("url", ["http://loja..example/", f"http://{'a' * 70}.example/"])
-def test_a_name_that_can_be_none_is_told_in_one_line(command: str, url: str, server: Server) -> None:
+def test_an_invalid_host_name_is_reported_without_a_traceback(command: str, url: str, server: Server) -> None:
     with listening(command, server, url, "--once", "1") as process:
         out, err = process.communicate(timeout=ENDS_S_MAX)
     assert process.returncode == 1
@@ -184,8 +184,8 @@ def test_a_name_that_can_be_none_is_told_in_one_line(command: str, url: str, ser
 
 
 @pytest.mark.parametrize("command", COMMANDS)
-def test_an_address_of_version_6_needs_no_port(command: str, server: Server) -> None:
+def test_an_ipv6_address_needs_no_port(command: str, server: Server) -> None:
     with listening(command, server, "http://[::1]/", "--once", "1") as process:
         out, _ = process.communicate(timeout=ENDS_S_MAX)
     item = json.loads(out.splitlines()[1])
-    assert "not known" not in (item["error"] or ""), "it was looked up as a name"
+    assert "not known" not in (item["error"] or ""), "the address was looked up as a host name"

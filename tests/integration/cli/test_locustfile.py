@@ -1,4 +1,4 @@
-"""bench/locustfile.py as users of locust run it: against a running system, headless, by class, tag and shape."""
+"""bench/locustfile.py, run as users of locust run it: against a running system, headless, by class, tag and shape."""
 
 import csv
 import json
@@ -15,7 +15,7 @@ LOCUSTFILE = Path(__file__).resolve().parents[3] / "bench" / "locustfile.py"
 
 
 def locust(folder: Path, home: Path, *args: str) -> tuple[int, dict[str, dict[str, str]], str]:
-    """Exit code, what was asked by name, and what was written."""
+    """Runs locust headless; returns its exit code, the statistics by name of request, and its output."""
     done = subprocess.run(
         [
             sys.executable, "-m", "locust", "-f", str(LOCUSTFILE), "--headless", "--only-summary", "--csv",
@@ -38,7 +38,7 @@ def locust(folder: Path, home: Path, *args: str) -> tuple[int, dict[str, dict[st
     ],
     ids=["all-classes", "tag-refund", "tag-boleto-in-a-spike", "reader-in-two-processes"],
 )  # fmt: skip
-def test_it_runs_against_a_running_system_without_a_failure(
+def test_the_locustfile_runs_without_a_failure_by_class_tag_and_shape(
     system: System, tmp_path: Path, args: list[str], asked: set[str]
 ) -> None:
     code, rows, said = locust(tmp_path, system.home, "-u", "12", "-r", "12", "-t", "8s", "--quita-per-user", "8", *args)
@@ -47,7 +47,7 @@ def test_it_runs_against_a_running_system_without_a_failure(
     assert rows["Aggregated"]["Failure Count"] == "0"
 
 
-def test_any_host_is_reached_with_a_credential(system: System, tmp_path: Path) -> None:
+def test_the_locustfile_reaches_any_host_with_a_credential(system: System, tmp_path: Path) -> None:
     merchant = json.loads((system.home / "dev.json").read_text(encoding="utf-8"))["merchants"][0]
     named = {
         "--host": system.base_url,
@@ -56,7 +56,7 @@ def test_any_host_is_reached_with_a_credential(system: System, tmp_path: Path) -
         "--quita-account": merchant["account_id"],
     }
     pairs = [each for pair in named.items() for each in pair]
-    # What is asked first is chance; of two hundred requests some issue a charge.
+    # The requests are drawn at random; among two hundred some issue a charge.
     code, rows, said = locust(
         tmp_path, tmp_path, "-u", "8", "-r", "8", "-t", "6s", "--quita-per-user", "8", *pairs, "PixMerchant"
     )
@@ -64,7 +64,7 @@ def test_any_host_is_reached_with_a_credential(system: System, tmp_path: Path) -
     assert "issue PIX" in rows
 
 
-def test_without_a_system_it_says_what_to_start(tmp_path: Path) -> None:
+def test_the_locustfile_says_what_to_start_when_no_system_runs(tmp_path: Path) -> None:
     code, _, said = locust(tmp_path, tmp_path, "-t", "1s")
     assert code != 0
     assert "make up" in said

@@ -1,4 +1,4 @@
-"""quita-cli as a merchant's engineer has it: downloaded from the documentation, with nothing of this repository."""
+"""quita-cli as a merchant's engineer uses it: downloaded from the documentation, without this repository."""
 
 import hmac
 import json
@@ -23,7 +23,7 @@ import pytest_asyncio
 
 from domain.events import EventKind
 from domain.webhooks.signature import secret_text
-from runtime.local.embedded import free_port
+from runtime.local.ports import free_port
 from tests.support.merchant import ApiMerchant, new_merchant
 from tests.support.system import System, until
 
@@ -32,7 +32,7 @@ LINE_S_MAX = 60.0
 
 
 class Terminal:
-    """A user of his own, with a configuration of his own."""
+    """Runs quita-cli as a user with a configuration of their own."""
 
     def __init__(self, program: Path, home: Path, env: Mapping[str, str]) -> None:
         self.home = home
@@ -45,8 +45,8 @@ class Terminal:
             check=False,
         )  # fmt: skip
 
-    def told(self, *words: str, **env: str) -> list[dict[str, Any]]:
-        """What it answers a program, a line each."""
+    def json_lines(self, *words: str, **env: str) -> list[dict[str, Any]]:
+        """Runs a command with --json; asserts that it succeeds, and returns its lines."""
         done = self.run(*words, "--json", **env)
         assert (done.returncode, done.stderr) == (0, ""), (words, done.stdout, done.stderr)
         return [json.loads(line) for line in done.stdout.splitlines()]
@@ -78,7 +78,7 @@ def terminal_of(merchant: ApiMerchant, system: System, program: Path, tmp_path: 
     return Terminal(program, tmp_path, {f"QUITA_{name}": value for name, value in keys.items()})
 
 
-def test_login_keeps_the_secret_for_its_user_alone(terminal: Terminal, merchant: ApiMerchant) -> None:
+def test_login_stores_the_secret_readable_by_its_user_only(terminal: Terminal, merchant: ApiMerchant) -> None:
     typed = "\n".join(terminal.env.pop(f"QUITA_{name}") for name in ("URL", "CLIENT_ID", "CLIENT_SECRET")) + "\n"
     (terminal.home / "quita").mkdir()
     (terminal.home / "quita" / "keys.new").write_text("left by a crash", encoding="utf-8")
@@ -87,14 +87,14 @@ def test_login_keeps_the_secret_for_its_user_alone(terminal: Terminal, merchant:
     assert merchant.record.test.client_secret not in done.stdout
     path = terminal.home / "quita" / "keys.json"
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
-    (who,) = terminal.told("me")
+    (who,) = terminal.json_lines("me")
     assert (who["account_id"], who["mode"]) == (merchant.sandbox.account_id, "test")
     other = terminal.run("me", "--profile", "shop-2")
     assert (other.returncode, other.stdout) == (1, "")
     assert "run `quita-cli login`" in other.stderr
 
 
-def test_a_wrong_secret_is_not_stored_and_no_secret_is_an_argument(terminal: Terminal) -> None:
+def test_a_wrong_secret_is_not_stored_and_no_command_takes_a_secret_as_an_argument(terminal: Terminal) -> None:
     done = terminal.run("login", QUITA_CLIENT_SECRET="wrong")
     assert (done.returncode, len(done.stderr.splitlines())) == (1, 1)
     assert "refuses the credential" in done.stderr
@@ -105,15 +105,15 @@ def test_a_wrong_secret_is_not_stored_and_no_secret_is_an_argument(terminal: Ter
 
 
 def test_a_charge_is_created_looked_up_listed_paid_and_cancelled(terminal: Terminal) -> None:
-    (made,) = terminal.told(
+    (made,) = terminal.json_lines(
         "charges", "create", "12.30", "--external-id", "cli-1", "--metadata", "store=recife-2", "--metadata", "a=b=c"
     )
     assert (made["amount"], made["metadata"]) == ("12.30", {"store": "recife-2", "a": "b=c"})
-    assert terminal.told("charges", "get", made["charge_id"]) == [made]
-    assert [each["charge_id"] for each in terminal.told("charges", "list", "--external-id", "cli-1")] == [
+    assert terminal.json_lines("charges", "get", made["charge_id"]) == [made]
+    assert [each["charge_id"] for each in terminal.json_lines("charges", "list", "--external-id", "cli-1")] == [
         made["charge_id"]
     ]
-    (paid,) = terminal.told("charges", "pay", made["charge_id"])
+    (paid,) = terminal.json_lines("charges", "pay", made["charge_id"])
     assert paid["status"] == "paid"
     over = terminal.run("charges", "cancel", made["charge_id"])
     assert over.returncode == 1
@@ -127,37 +127,37 @@ def test_a_charge_is_created_looked_up_listed_paid_and_cancelled(terminal: Termi
 
 
 @pytest.mark.parametrize("given", ["foo", "=bar", ""])
-def test_metadata_that_is_no_pair_is_a_usage_error_and_makes_no_charge(terminal: Terminal, given: str) -> None:
+def test_malformed_metadata_is_a_usage_error_and_creates_no_charge(terminal: Terminal, given: str) -> None:
     words = ("charges", "create", "12.30", "--external-id", "cli-pair", "--metadata", "a=b", "--metadata", given)
     done = terminal.run(*words)
     assert (done.returncode, done.stdout) == (2, "")
     assert done.stderr.splitlines()[-1].endswith(f"argument --metadata: {given!r} is not of the form KEY=VALUE")
-    assert terminal.told("charges", "list", "--external-id", "cli-pair") == []
+    assert terminal.json_lines("charges", "list", "--external-id", "cli-pair") == []
 
 
-async def test_trigger_makes_each_event_of_the_sandbox_happen(terminal: Terminal, merchant: ApiMerchant) -> None:
+async def test_trigger_causes_each_kind_of_sandbox_event(terminal: Terminal, merchant: ApiMerchant) -> None:
     kinds = [kind for kind in EventKind if not kind.startswith("withdrawal.")]
     for kind in kinds:
-        (told,) = terminal.told("trigger", kind)
+        (told,) = terminal.json_lines("trigger", kind)
 
-        def there(kind: str = kind, charge_id: str = told["charge_id"]) -> bool:
-            return any(each["type"] == kind for each in terminal.told("events", "list", "--charge-id", charge_id))
+        def event_is_listed(kind: str = kind, charge_id: str = told["charge_id"]) -> bool:
+            return any(each["type"] == kind for each in terminal.json_lines("events", "list", "--charge-id", charge_id))
 
-        until(there, within_s=30)
+        until(event_is_listed, within_s=30)
     refused = terminal.run("trigger", "withdrawal.succeeded")
     assert refused.returncode == 2
     assert "charge.expired" in refused.stderr
 
 
-async def test_trigger_goes_by_the_sandboxs_clock(system: System, program: Path, tmp_path: Path) -> None:
+async def test_trigger_follows_the_sandbox_clock(system: System, program: Path, tmp_path: Path) -> None:
     async with new_merchant(system) as merchant:
         terminal = terminal_of(merchant, system, program, tmp_path)
-        terminal.told("clock", "advance", "P60D")
-        (told,) = terminal.told("trigger", "charge.due_date_changed")
+        terminal.json_lines("clock", "advance", "P60D")
+        (told,) = terminal.json_lines("trigger", "charge.due_date_changed")
         assert told["type"] == "charge.due_date_changed"
 
 
-async def test_what_makes_events_of_the_sandbox_makes_no_charge_in_production(
+async def test_trigger_and_webhook_test_are_refused_and_create_no_charge_in_production(
     system: System, program: Path, tmp_path: Path
 ) -> None:
     async with new_merchant(system) as merchant:
@@ -168,11 +168,11 @@ async def test_what_makes_events_of_the_sandbox_makes_no_charge_in_production(
             refused = terminal.run(*words)
             assert (refused.returncode, refused.stdout) == (1, ""), words
             assert refused.stderr.startswith("quita-cli: SANDBOX_ONLY: "), refused.stderr
-        assert terminal.told("charges", "list") == []
+        assert terminal.json_lines("charges", "list") == []
 
 
 class Recording(ThreadingHTTPServer):
-    """A receiver that believes everything, or whatever `status` says."""
+    """A receiver that records every request and answers 200, or what `status` returns."""
 
     daemon_threads = True
 
@@ -213,12 +213,14 @@ def receiving(receiver: Recording) -> Iterator[Recording]:
         thread.join()
 
 
-async def test_listen_forwards_what_an_endpoint_would_receive_signed(terminal: Terminal, merchant: ApiMerchant) -> None:
-    before = terminal.told("events", "list", "--limit", "1")
+async def test_listen_forwards_the_signed_bodies_that_an_endpoint_would_receive(
+    terminal: Terminal, merchant: ApiMerchant
+) -> None:
+    before = terminal.json_lines("events", "list", "--limit", "1")
     after = str(before[0]["sequence"] if before else 0)
     charge_id = (await merchant.sandbox.paid("10.00"))["charge_id"]
     with receiving(Recording()) as receiver:
-        begun, item = terminal.told(
+        begun, item = terminal.json_lines(
             "listen", receiver.url, "--after-sequence", after, "--once", "1", QUITA_WEBHOOK_SECRET=SECRET
         )
     ((headers, body),) = receiver.received
@@ -229,7 +231,7 @@ async def test_listen_forwards_what_an_endpoint_would_receive_signed(terminal: T
     assert json.loads(body) == {name: event[name] for name in event if name not in ("type", "sequence", "created_at")}
 
 
-async def test_listen_begins_with_the_kinds_it_forwards_and_how_to_ask_for_others(
+async def test_listen_first_shows_the_kinds_it_forwards_and_the_option_for_others(
     terminal: Terminal, merchant: ApiMerchant
 ) -> None:
     await merchant.sandbox.paid("10.00")
@@ -239,22 +241,24 @@ async def test_listen_begins_with_the_kinds_it_forwards_and_how_to_ask_for_other
         with receiving(Recording()) as receiver:
             words = ("listen", receiver.url, *types, "--after-sequence", "0", "--once", "1")
             first = terminal.run(*words).stdout.splitlines()[0]
-            (begun, _) = terminal.told(*words)
+            (begun, _) = terminal.json_lines(*words)
         assert first.startswith(f"{', '.join(kinds)} after number 0 go to {receiver.url} ")
         assert "--type KIND" in first
         assert begun["types"] == kinds
 
 
-async def test_an_event_is_sent_again_by_its_id_or_its_number(system: System, program: Path, tmp_path: Path) -> None:
+async def test_an_event_can_be_sent_again_by_its_id_or_its_number(
+    system: System, program: Path, tmp_path: Path
+) -> None:
     async with new_merchant(system) as merchant:
         terminal = terminal_of(merchant, system, program, tmp_path)
         with receiving(Recording()) as receiver:
             system.json("webhook", "set", merchant.sandbox.account_id, receiver.url)
             await merchant.sandbox.paid("10.00")
             until(lambda: len(receiver.received) == 1, within_s=30)
-            (event,) = terminal.told("events", "list")
+            (event,) = terminal.json_lines("events", "list")
             for number, name in ((2, event["event_id"]), (3, str(event["sequence"])), (4, f"1-{event['sequence']}")):
-                assert terminal.told("events", "resend", name) == [{"deliveries": 1}]
+                assert terminal.json_lines("events", "resend", name) == [{"deliveries": 1}]
                 until(lambda number=number: len(receiver.received) == number, within_s=30)
         assert len({body for _, body in receiver.received}) == 1
         nobodys = terminal.run("events", "resend", "01a1fdc2-2be1-7deb-b4f8-5fa37a19dbc1")
@@ -266,22 +270,22 @@ async def test_an_event_is_sent_again_by_its_id_or_its_number(system: System, pr
         assert "0 on their way: no endpoint takes these events" in beyond.stdout
 
 
-async def test_logs_show_what_was_asked_and_answered(terminal: Terminal, merchant: ApiMerchant) -> None:
+async def test_logs_show_requests_and_their_answers(terminal: Terminal, merchant: ApiMerchant) -> None:
     charge_id = (await merchant.sandbox.created("10.00"))["charge_id"]
     path = f"/v1/charges/{charge_id}"
     for change in ("cancel", "cancel"):
         await merchant.sandbox.post(f"{path}/{change}")
-    until(lambda: len(terminal.told("logs", "tail", "--path", path, "--once", "2")) == 2, within_s=30)
-    rows = terminal.told("logs", "tail", "--path", path, "--once", "2")
+    until(lambda: len(terminal.json_lines("logs", "tail", "--path", path, "--once", "2")) == 2, within_s=30)
+    rows = terminal.json_lines("logs", "tail", "--path", path, "--once", "2")
     assert [(row["method"], row["path"], row["status"], row["code"]) for row in rows] == [
         ("POST", f"{path}/cancel", 200, None), ("POST", f"{path}/cancel", 409, "CHARGE_NOT_PENDING"),
     ]  # fmt: skip
-    (row,) = terminal.told("logs", "tail", "--path", path, "--status", "4xx", "--once", "1")
+    (row,) = terminal.json_lines("logs", "tail", "--path", path, "--status", "4xx", "--once", "1")
     assert row == rows[1]
     assert row["client_id"] == merchant.record.test.client_id
 
 
-async def test_the_registered_endpoint_is_tried_and_its_deliveries_listed(
+async def test_the_registered_endpoint_can_be_tested_and_its_deliveries_listed(
     system: System, program: Path, tmp_path: Path
 ) -> None:
     async with new_merchant(system) as other:
@@ -290,29 +294,29 @@ async def test_the_registered_endpoint_is_tried_and_its_deliveries_listed(
         assert (nobody.returncode, "no endpoint is registered" in nobody.stdout) == (1, True)
         with receiving(Recording()) as receiver:
             system.json("webhook", "set", other.sandbox.account_id, receiver.url)
-            (delivery,) = terminal.told("webhook", "test")
+            (delivery,) = terminal.json_lines("webhook", "test")
             assert (delivery["type"], delivery["state"]) == ("payment.received", "delivered")
             assert len(receiver.received) >= 1
-        listed = terminal.told("webhook", "list", "--state", "delivered")
+        listed = terminal.json_lines("webhook", "list", "--state", "delivered")
         assert listed[0]["delivery_id"] == delivery["delivery_id"]
         line = terminal.run("webhook", "list").stdout.split()
         assert line[:4] == [delivery["delivery_id"], "delivered", "1", "200"]
 
 
-def test_a_page_is_opened_and_its_address_told(terminal: Terminal, system: System, tmp_path: Path) -> None:
+def test_a_page_is_opened_and_its_address_printed(terminal: Terminal, system: System, tmp_path: Path) -> None:
     opened = tmp_path / "opened"
     browser = tmp_path / "browser"
     browser.write_text(f'#!/bin/sh\nprintf "%s\\n" "$1" >> {opened}\n')
     browser.chmod(0o755)
-    (made,) = terminal.told("charges", "create", "1.00")
+    (made,) = terminal.json_lines("charges", "create", "1.00")
     pages = {"docs": system.docs_url, "dashboard": f"{system.base_url}/painel", made["charge_id"]: made["payment_url"]}
     for page, address in pages.items():
-        assert terminal.told("open", page, BROWSER=str(browser)) == [{"url": address}]
+        assert terminal.json_lines("open", page, BROWSER=str(browser)) == [{"url": address}]
     assert opened.read_text().split() == list(pages.values())
     assert terminal.run("open", "nothing").returncode == 1
 
 
-def test_help_has_examples_that_are_read_as_they_stand(terminal: Terminal) -> None:
+def test_every_example_of_the_help_is_understood_as_it_stands(terminal: Terminal) -> None:
     words = (
         "login", "charges create", "charges list", "events list", "events resend", "webhook list", "webhook test",
         "listen", "trigger", "logs tail", "clock advance", "certify", "open", "completion",
@@ -322,7 +326,7 @@ def test_help_has_examples_that_are_read_as_they_stand(terminal: Terminal) -> No
         examples = re.findall(r"^  (?:eval \"\$\()?(quita-cli [^>)\n]*)", told.partition("examples:")[2], re.M)
         assert examples, each
         for example in examples:
-            # Understood, and then refused for want of keys: 2 would be a word that is not there.
+            # Exit code 1: the example is understood, and refused because keys are missing. 2 would be a usage error.
             done = terminal.run(*example.split()[1:], QUITA_URL="", QUITA_CLIENT_ID="", QUITA_WEBHOOK_SECRET="")
             assert done.returncode == (0 if each == "completion" else 1), (example, done.stderr)
     assert terminal.run("--version").stdout == "quita-cli 1.0.0\n"
@@ -356,7 +360,7 @@ def test_the_shell_completes_what_the_parser_knows(terminal: Terminal, typed: st
     assert terminal.run("completion", "zsh").stdout.startswith("autoload -U +X bashcompinit")
 
 
-async def test_requests_are_told_to_their_own_account_and_mode_alone(merchant: ApiMerchant, system: System) -> None:
+async def test_requests_are_listed_for_their_own_account_and_mode_only(merchant: ApiMerchant, system: System) -> None:
     await merchant.sandbox.created("10.00")
     asked: list[dict[str, Any]] = []
     for _ in range(100):
@@ -372,13 +376,15 @@ async def test_requests_are_told_to_their_own_account_and_mode_alone(merchant: A
         assert (await merchant.sandbox.get("/v1/requests", **wrong)).status == 400
 
 
-async def test_the_clock_of_the_sandbox_goes_where_it_is_sent(system: System, program: Path, tmp_path: Path) -> None:
+async def test_the_sandbox_clock_can_be_advanced_by_a_duration_or_to_an_instant(
+    system: System, program: Path, tmp_path: Path
+) -> None:
     async with new_merchant(system) as merchant:
         terminal = terminal_of(merchant, system, program, tmp_path)
-        assert terminal.told("clock", "show")[0]["advanced_seconds"] == 0
-        (there,) = terminal.told("clock", "advance", "P3D")
+        assert terminal.json_lines("clock", "show")[0]["advanced_seconds"] == 0
+        (there,) = terminal.json_lines("clock", "advance", "P3D")
         assert there["advanced_seconds"] == 3 * 86_400
-        (further,) = terminal.told("clock", "advance", re.sub(r"T.*", "T23:59:59Z", there["now"]))
+        (further,) = terminal.json_lines("clock", "advance", re.sub(r"T.*", "T23:59:59Z", there["now"]))
         assert further["advanced_seconds"] >= there["advanced_seconds"]
 
 
@@ -386,7 +392,7 @@ RECEIVERS = {"receiver.py": sys.executable, "receiver.mjs": "node", "receiver.ph
 
 
 @pytest.mark.parametrize("name", RECEIVERS)
-def test_a_receiver_as_it_is_downloaded_passes_the_certification(
+def test_every_receiver_for_download_passes_the_certification(
     name: str, system: System, terminal: Terminal, tmp_path: Path
 ) -> None:
     runtime = shutil.which(RECEIVERS[name])
@@ -400,7 +406,7 @@ def test_a_receiver_as_it_is_downloaded_passes_the_certification(
                           "QUITA_URL": "http://127.0.0.1:9"}  # fmt: skip
     process = subprocess.Popen(words, cwd=tmp_path, env=env, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     try:
-        until(lambda: _answers(port), within_s=30)
+        until(lambda: _refuses_unsigned(port), within_s=30)
         done = terminal.run("certify", f"http://127.0.0.1:{port}/", QUITA_WEBHOOK_SECRET=SECRET)
     finally:
         process.kill()
@@ -421,7 +427,7 @@ def test_a_receiver_without_its_environment_names_in_one_line_what_is_missing(
     needed = ["QUITA_URL", "CLIENT_ID", "CLIENT_SECRET", "WEBHOOK_SECRETS"]
     needed = needed if name.endswith(".py") else needed[-1:]
     for given in ([], needed[:-1]):
-        # A variable that is set to nothing is missing as well.
+        # An empty variable counts as missing.
         env = {"PATH": os.environ["PATH"], "WEBHOOK_SECRETS": " "} | dict.fromkeys(given, "http://127.0.0.1:9")
         done = subprocess.run(
             [runtime, str(path)], cwd=tmp_path, env=env, capture_output=True, text=True, timeout=LINE_S_MAX, check=False
@@ -432,15 +438,15 @@ def test_a_receiver_without_its_environment_names_in_one_line_what_is_missing(
         assert list(tmp_path.iterdir()) == [path]
 
 
-def _answers(port: int) -> bool:
+def _refuses_unsigned(port: int) -> bool:
     try:
         return httpx.post(f"http://127.0.0.1:{port}/", content=b"{}", timeout=5).status_code == 401
     except httpx.HTTPError:
         return False
 
 
-class Believing:
-    """A receiver that verifies as `faults` let it, and remembers what it has."""
+class FaultyReceiver:
+    """A receiver that is correct except for one `fault`, and remembers the events it has accepted."""
 
     def __init__(self, fault: str) -> None:
         self.fault = fault
@@ -492,8 +498,8 @@ GOOD = ["genuine", "sent twice", "sent eight times at once", "secret rotated", "
         ("redirect", GOOD),
     ],
 )
-def test_the_certification_names_what_a_receiver_has_to_mend(terminal: Terminal, fault: str, failed: list[str]) -> None:
-    with receiving(Recording(Believing(fault).status)) as receiver:
+def test_the_certification_names_the_faults_of_a_receiver(terminal: Terminal, fault: str, failed: list[str]) -> None:
+    with receiving(Recording(FaultyReceiver(fault).status)) as receiver:
         done = terminal.run("certify", receiver.url, "--json", QUITA_WEBHOOK_SECRET=SECRET)
     *checks, total = [json.loads(line) for line in done.stdout.splitlines()]
     assert [each["check"] for each in checks if not each["passed"]] == failed
@@ -501,7 +507,7 @@ def test_the_certification_names_what_a_receiver_has_to_mend(terminal: Terminal,
     assert (done.returncode, total) == (1 if failed else 0, {"checks": 12, "failed": len(failed)})
 
 
-def test_the_certification_of_an_address_where_nobody_is_says_so(terminal: Terminal) -> None:
+def test_the_certification_reports_an_address_that_does_not_answer(terminal: Terminal) -> None:
     done = terminal.run("certify", f"http://127.0.0.1:{free_port()}/", QUITA_WEBHOOK_SECRET=SECRET)
     assert done.returncode == 1
     assert done.stdout.count("no answer") == 12
@@ -514,14 +520,16 @@ def test_the_certification_of_an_address_where_nobody_is_says_so(terminal: Termi
     ["shop.example.com", "ftp://127.0.0.1/", "http://", "http://127.0.0.1:99999/", "http://127.0.0.1:port/", "http://[::1/",
      "http://exa mple/", "http://127.0.0.1:0/"],
 )  # fmt: skip
-def test_an_address_that_nothing_can_be_sent_to_is_refused_in_one_line(terminal: Terminal, word: str, url: str) -> None:
+def test_an_address_that_cannot_be_used_is_refused_in_one_line(terminal: Terminal, word: str, url: str) -> None:
     done = terminal.run(word, url, QUITA_WEBHOOK_SECRET=SECRET)
     assert (done.returncode, done.stdout, done.stderr.count("\n")) == (1, "", 1)
     assert "is no address" in done.stderr
 
 
 @pytest.mark.parametrize("secret", ["whsec_abc", "whsec_", "whsec_ãé", "whsec_not base64", f"{SECRET[:-2]}", "hunter2"])
-def test_a_secret_that_is_none_is_refused_in_one_line_that_does_not_show_it(terminal: Terminal, secret: str) -> None:
+def test_an_invalid_signing_secret_is_refused_in_one_line_that_does_not_show_it(
+    terminal: Terminal, secret: str
+) -> None:
     with receiving(Recording()) as receiver:
         for word in ("certify", "listen"):
             done = terminal.run(word, receiver.url, QUITA_WEBHOOK_SECRET=secret)
@@ -535,7 +543,7 @@ def test_a_secret_that_is_none_is_refused_in_one_line_that_does_not_show_it(term
     assert receiver.received == []
 
 
-def test_where_nobody_can_be_asked_exactly_what_is_missing_is_named(terminal: Terminal) -> None:
+def test_without_a_terminal_exactly_the_missing_variables_are_named(terminal: Terminal) -> None:
     def named(*words: str, stdin: str = "", **env: str) -> set[str]:
         done = terminal.run(*words, stdin=stdin, **env)
         assert (done.returncode, done.stderr.count("\n")) == (1, 1), done

@@ -1,4 +1,4 @@
-"""What the platform charges is booked with what it is for: once, to the cent, by the terms of that moment."""
+"""A fee is booked together with its payment or withdrawal: once, to the cent, by the terms in force at that moment."""
 
 import secrets
 from collections.abc import AsyncIterator
@@ -63,8 +63,8 @@ async def merchant(pool: Pool) -> UUID:
 
 
 @pytest.fixture(scope="module")
-async def found_broken(servers: Any, pool: Pool) -> AsyncIterator[list[Difference]]:
-    """What other tests have bent is not ours to judge; it shows in the totals once it is folded."""
+async def known_differences(servers: Any, pool: Pool) -> AsyncIterator[list[Difference]]:
+    """Differences that other tests left, found after all totals are folded; the tests that use this must add none."""
     await fold_all(pool)
     before = await verify(servers.database_url)
     yield before
@@ -77,10 +77,10 @@ async def agree(pool: Pool, account_id: UUID, terms: FeeTerms | None, reason: st
         await set_fees(conn, account_id, terms, reason, ORIGIN, now=datetime.now(UTC), seal=SEAL)
 
 
-async def received(
+async def confirm_payment_of(
     pool: Pool, charge_id: UUID, cents: int, *, boleto: bool = False, fees: FeeTerms = NO_FEES
 ) -> Confirmation:
-    """Money for the charge, booked as a worker does."""
+    """Books money for the charge, as a worker does."""
     now = datetime.now(UTC)
     each = confirmation(charge_id, cents, None)
     if boleto:
@@ -94,35 +94,37 @@ async def received(
     return each
 
 
-async def paid(pool: Pool, account_id: UUID, cents: int, *, test: bool = False, **how: Any) -> UUID:
+async def pay_new_charge(pool: Pool, account_id: UUID, cents: int, *, test: bool = False, **how: Any) -> UUID:
     charge_id = await new_charge(pool, account_id, cents, test=test)
-    await received(pool, charge_id, cents, **how)
+    await confirm_payment_of(pool, charge_id, cents, **how)
     return charge_id
 
 
-def withdrawal(account_id: UUID, cents: int) -> NewWithdrawal:
+def new_withdrawal(account_id: UUID, cents: int) -> NewWithdrawal:
     return NewWithdrawal(
         account_id=account_id, key=secrets.token_hex(8), fingerprint=bytes(32), withdrawal_id=new_id(),
         amount_cents=cents, description=None, external_id="S-1", actor="test", request_id="test",
     )  # fmt: skip
 
 
-async def withdrawn(pool: Pool, account_id: UUID, cents: int) -> UUID:
-    asked = withdrawal(account_id, cents)
+async def make_withdrawal(pool: Pool, account_id: UUID, cents: int) -> UUID:
+    asked = new_withdrawal(account_id, cents)
     now = to_millisecond(datetime.now(UTC))
     async with transaction(pool) as conn:
         doc = await create_withdrawal(conn, asked, now=now, bank="001", grace_s=3600, fees=NO_FEES)
         assert doc is not None
-        await conn.execute("DELETE FROM bank_order WHERE order_id = $1", asked.withdrawal_id)  # no bank hears of it
+        await conn.execute(
+            "DELETE FROM bank_order WHERE order_id = $1", asked.withdrawal_id
+        )  # The order is never sent to a bank.
     return asked.withdrawal_id
 
 
 @MODES
-async def test_a_fee_stands_right_behind_its_payment_and_with_it_in_both_modes(
-    pool: Pool, merchant: UUID, test: bool, found_broken: list[Difference]
+async def test_a_fee_is_booked_right_behind_its_payment_in_both_modes(
+    pool: Pool, merchant: UUID, test: bool, known_differences: list[Difference]
 ) -> None:
-    pix = await paid(pool, merchant, 10_050, test=test)
-    boleto = await paid(pool, merchant, 10_050, test=test, boleto=True)
+    pix = await pay_new_charge(pool, merchant, 10_050, test=test)
+    boleto = await pay_new_charge(pool, merchant, 10_050, test=test, boleto=True)
     assert await ledger_of(pool, merchant, test=test) == [
         ("payment", 10_050), ("fee", -109), ("payment", 10_050), ("fee", -199),
     ]  # fmt: skip
@@ -147,56 +149,56 @@ async def test_a_fee_stands_right_behind_its_payment_and_with_it_in_both_modes(
 
 
 @pytest.mark.parametrize(("cents", "fee"), [(1, 1), (24, 24), (100, 25), (1_515, 25), (5_000, 60), (90_000, 500)])
-async def test_least_and_most_hold_and_no_fee_is_more_than_its_payment(
+async def test_a_fee_keeps_its_minimum_and_maximum_and_never_exceeds_its_payment(
     pool: Pool, merchant: UUID, cents: int, fee: int
 ) -> None:
-    await paid(pool, merchant, cents)
+    await pay_new_charge(pool, merchant, cents)
     assert await ledger_of(pool, merchant) == [("payment", cents), ("fee", -fee)]
     assert await balance_of(pool, merchant) == cents - fee
 
 
-async def test_no_fee_leaves_no_line(pool: Pool) -> None:
+async def test_a_payment_without_fee_leaves_no_fee_entry(pool: Pool) -> None:
     account_id = await make_account(pool)
-    await paid(pool, account_id, 10_000)
-    await paid(pool, account_id, 10_000, boleto=True)
+    await pay_new_charge(pool, account_id, 10_000)
+    await pay_new_charge(pool, account_id, 10_000, boleto=True)
     assert await ledger_of(pool, account_id) == [("payment", 10_000)] * 2
     kinds = await pool.fetch("SELECT kind FROM journal WHERE account_id = $1 AND kind LIKE 'fee%'", account_id)
     assert kinds == []
 
 
-async def test_the_platforms_terms_are_for_accounts_without_their_own(pool: Pool, merchant: UUID) -> None:
+async def test_the_platforms_terms_apply_to_accounts_without_their_own(pool: Pool, merchant: UUID) -> None:
     platform, other = FeeTerms(pix_cents=7, boleto_cents=77), await make_account(pool)
     for account_id in (other, merchant):
-        await paid(pool, account_id, 10_000, fees=platform)
+        await pay_new_charge(pool, account_id, 10_000, fees=platform)
     assert await ledger_of(pool, other) == [("payment", 10_000), ("fee", -7)]
     assert await ledger_of(pool, merchant) == [("payment", 10_000), ("fee", -109)]
     await agree(pool, merchant, NO_FEES)
-    await paid(pool, merchant, 10_000, fees=platform)
-    assert (await ledger_of(pool, merchant))[2:] == [("payment", 10_000)], "its own are none"
+    await pay_new_charge(pool, merchant, 10_000, fees=platform)
+    assert (await ledger_of(pool, merchant))[2:] == [("payment", 10_000)], "the account's own terms have no fee"
     await agree(pool, merchant, None)
-    await paid(pool, merchant, 10_000, fees=platform)
+    await pay_new_charge(pool, merchant, 10_000, fees=platform)
     assert (await ledger_of(pool, merchant))[3:] == [("payment", 10_000), ("fee", -7)]
 
 
-async def test_a_change_is_of_payments_confirmed_after_it_whenever_they_were_charged(
-    pool: Pool, merchant: UUID, found_broken: list[Difference]
+async def test_changed_terms_apply_to_payments_confirmed_afterwards_also_of_older_charges(
+    pool: Pool, merchant: UUID, known_differences: list[Difference]
 ) -> None:
     first, second = [await new_charge(pool, merchant, 10_000) for _ in range(2)]
-    before = await received(pool, first, 10_000)
+    before = await confirm_payment_of(pool, first, 10_000)
     await agree(pool, merchant, FeeTerms(pix_cents=1))
-    await received(pool, second, 10_000)
-    async with transaction(pool) as conn:  # told again: booked already, and not charged again
+    await confirm_payment_of(pool, second, 10_000)
+    async with transaction(pool) as conn:  # The repeated payment is already booked, and is not charged again.
         await confirm_payments(conn, [before], now=datetime.now(UTC), seal=SEAL, fees=TERMS)
     assert await ledger_of(pool, merchant) == [("payment", 10_000), ("fee", -109), ("payment", 10_000), ("fee", -1)]
 
 
 @MODES
-async def test_odd_payments_cost_what_others_do(
-    pool: Pool, merchant: UUID, test: bool, found_broken: list[Difference]
+async def test_anomalous_payments_cost_the_same_fee(
+    pool: Pool, merchant: UUID, test: bool, known_differences: list[Difference]
 ) -> None:
     charge_id = await new_charge(pool, merchant, 10_000, test=test)
-    for cents in (9_000, 20_000, 10_000):  # too little, too much, once more
-        await received(pool, charge_id, cents)
+    for cents in (9_000, 20_000, 10_000):  # Too little, too much, and a duplicate.
+        await confirm_payment_of(pool, charge_id, cents)
     assert await ledger_of(pool, merchant, test=test) == [
         ("payment", 9_000), ("fee", -99), ("payment", 20_000), ("fee", -208), ("payment", 10_000), ("fee", -109),
     ]  # fmt: skip
@@ -211,12 +213,12 @@ async def test_odd_payments_cost_what_others_do(
     ]  # fmt: skip
 
 
-async def test_what_goes_back_to_the_payer_leaves_the_fee_where_it_is(
-    pool: Pool, merchant: UUID, found_broken: list[Difference]
+async def test_refunds_and_reversals_do_not_return_the_fee(
+    pool: Pool, merchant: UUID, known_differences: list[Difference]
 ) -> None:
-    await paid(pool, merchant, 50_000)
+    await pay_new_charge(pool, merchant, 50_000)
     charge_id = await new_charge(pool, merchant, 10_000)
-    each = await received(pool, charge_id, 10_000)
+    each = await confirm_payment_of(pool, charge_id, 10_000)
     payment_id = await pool.fetchval("SELECT payment_id FROM payment WHERE source = $1", each.source)
     await refunds(pool, merchant, [(charge_id, payment_id, 2_500)])
     returned = BankReturn(
@@ -233,21 +235,21 @@ async def test_what_goes_back_to_the_payer_leaves_the_fee_where_it_is(
     assert await pool.fetchval("SELECT status FROM charge WHERE charge_id = $1", charge_id) == "paid"
 
 
-async def test_a_whole_refund_takes_the_fee_from_what_else_is_there(pool: Pool, merchant: UUID) -> None:
+async def test_a_full_refund_needs_other_money_of_the_account_for_the_fee(pool: Pool, merchant: UUID) -> None:
     charge_id = await new_charge(pool, merchant, 10_000)
-    each = await received(pool, charge_id, 10_000)
+    each = await confirm_payment_of(pool, charge_id, 10_000)
     payment_id = await pool.fetchval("SELECT payment_id FROM payment WHERE source = $1", each.source)
     with pytest.raises(Refused) as refused:
         await refunds(pool, merchant, [(charge_id, payment_id, 10_000)])
     assert refused.value.code is Code.INSUFFICIENT_BALANCE
-    await paid(pool, merchant, 1_000)
+    await pay_new_charge(pool, merchant, 1_000)
     await refunds(pool, merchant, [(charge_id, payment_id, 10_000)])
     assert await balance_of(pool, merchant) == 10_000 - 109 + 1_000 - 25 - 10_000
     assert await pool.fetchval("SELECT status FROM charge WHERE charge_id = $1", charge_id) == "refunded"
 
 
-async def test_a_partners_share_is_of_what_the_payer_paid(
-    pool: Pool, merchant: UUID, found_broken: list[Difference]
+async def test_a_partners_share_is_computed_from_the_payment_before_fees(
+    pool: Pool, merchant: UUID, known_differences: list[Difference]
 ) -> None:
     partner = await partner_with(pool, 1_000)
     assert partner.account_id is not None
@@ -258,7 +260,7 @@ async def test_a_partners_share_is_of_what_the_payer_paid(
     assert await ledger_of(pool, merchant) == [("payment", 10_000), ("fee", -109)]
 
 
-async def test_the_sandboxs_payments_cost_what_productions_would(pool: Pool, merchant: UUID) -> None:
+async def test_sandbox_payments_cost_the_same_fees_as_in_production(pool: Pool, merchant: UUID) -> None:
     owner, now = Owner(merchant, Mode.SANDBOX), to_millisecond(datetime.now(UTC))
     one, other = [await new_charge(pool, merchant, 10_000, test=True) for _ in range(2)]
     ids = [f"E{secrets.token_hex(15)}" for _ in range(3)]
@@ -278,22 +280,24 @@ async def test_the_sandboxs_payments_cost_what_productions_would(pool: Pool, mer
     assert await ledger_of(pool, merchant) == []
 
 
-async def test_a_withdrawals_fee_is_covered_with_it_and_given_back_with_it(
-    pool: Pool, merchant: UUID, found_broken: list[Difference]
+async def test_the_balance_must_cover_a_withdrawals_fee_and_both_are_returned_together(
+    pool: Pool, merchant: UUID, known_differences: list[Difference]
 ) -> None:
-    await paid(pool, merchant, 10_000)
+    await pay_new_charge(pool, merchant, 10_000)
     there = 10_000 - 109
     with pytest.raises(Refused) as refused:
-        await withdrawn(pool, merchant, there - 349)
+        await make_withdrawal(pool, merchant, there - 349)
     assert refused.value.code is Code.INSUFFICIENT_BALANCE
     assert await balance_of(pool, merchant) == there
     now = to_millisecond(datetime.now(UTC))
-    cancelled = await withdrawn(pool, merchant, there - 350)
+    cancelled = await make_withdrawal(pool, merchant, there - 350)
     assert await balance_of(pool, merchant) == 0
     async with transaction(pool) as conn:
         await cancel_withdrawal(conn, cancelled, merchant, actor="test", request_id=None, now=now)
-    failed, sent = [await withdrawn(pool, merchant, 1_000) for _ in range(2)]
-    await agree(pool, merchant, FeeTerms(withdrawal_cents=1))  # what was taken is given back, whatever holds now
+    failed, sent = [await make_withdrawal(pool, merchant, 1_000) for _ in range(2)]
+    await agree(
+        pool, merchant, FeeTerms(withdrawal_cents=1)
+    )  # The fee that was taken is returned, whatever the terms are now.
     for withdrawal_id, failure in ((failed, WithdrawalFailure.BANK_REFUSED), (sent, None)):
         async with transaction(pool) as conn:
             await start_sending(conn, withdrawal_id, merchant, now=now)
@@ -312,11 +316,11 @@ async def test_a_withdrawals_fee_is_covered_with_it_and_given_back_with_it(
 
 
 async def test_the_daily_withdrawal_leaves_room_for_its_fee(pool: Pool, merchant: UUID) -> None:
-    await paid(pool, merchant, 10_000)
+    await pay_new_charge(pool, merchant, 10_000)
     now = to_millisecond(datetime.now(UTC))
     day = now.astimezone(SAO_PAULO).date()
     async with transaction(pool) as conn:
-        await conn.execute("UPDATE auto_withdrawal SET looked_on = $1", day)  # those of other tests
+        await conn.execute("UPDATE auto_withdrawal SET looked_on = $1", day)  # Excludes accounts of other tests.
         await set_daily(conn, merchant, keep_cents=1_000)
     await pool.execute("UPDATE account SET pix_key = 'ana@loja.example' WHERE account_id = $1", merchant)
     async with transaction(pool) as conn:
@@ -327,7 +331,7 @@ async def test_the_daily_withdrawal_leaves_room_for_its_fee(pool: Pool, merchant
     assert await balance_of(pool, merchant) == 1_000
 
 
-async def test_terms_are_changed_with_a_reason_written_down_twice_and_told_to_the_owners(pool: Pool) -> None:
+async def test_a_change_of_terms_is_audited_with_its_reason_and_mailed_to_the_owners(pool: Pool) -> None:
     account_id = await make_account(pool)
     email = f"dona-{secrets.token_hex(4)}@loja.example"
     async with transaction(pool) as conn:
@@ -368,7 +372,7 @@ async def test_terms_are_changed_with_a_reason_written_down_twice_and_told_to_th
         (FeeTerms(pix_cents_max=0), "sim", ["pix_cents_max"]),
     ],
 )
-async def test_terms_that_cannot_be_and_no_reason_are_refused(
+async def test_impossible_terms_and_a_missing_reason_are_refused(
     pool: Pool, merchant: UUID, terms: FeeTerms, reason: str, fields: list[str]
 ) -> None:
     with pytest.raises(Refused) as refused:
@@ -378,14 +382,14 @@ async def test_terms_that_cannot_be_and_no_reason_are_refused(
         assert await own_terms(conn, merchant) == TERMS
 
 
-async def test_nobody_elses_terms_are_changed(pool: Pool) -> None:
+async def test_changing_the_terms_of_an_unknown_account_is_refused(pool: Pool) -> None:
     with pytest.raises(Refused) as refused:
         await agree(pool, new_id(), TERMS)
     assert refused.value.code is Code.WALLET_ACCOUNT_NOT_FOUND
 
 
 @pytest.mark.parametrize(
-    ("bend", "what"),
+    ("alter", "what"),
     [
         ("UPDATE payment SET fee_cents = fee_cents + 1 WHERE account_id = $1", "fees of payments"),
         ("UPDATE payment SET fee_cents = 0 WHERE account_id = $1", "fees of payments"),
@@ -398,17 +402,17 @@ async def test_nobody_elses_terms_are_changed(pool: Pool) -> None:
         ("DELETE FROM read_ledger WHERE account_id = $1 AND type = 'fee'", "missing or stale"),
     ],
 )
-async def test_a_verification_finds_a_fee_that_was_bent(
-    pool: Pool, servers: Any, merchant: UUID, bend: str, what: str
+async def test_verify_reports_a_fee_that_was_altered(
+    pool: Pool, servers: Any, merchant: UUID, alter: str, what: str
 ) -> None:
-    await paid(pool, merchant, 10_000)
-    await paid(pool, merchant, 10_000, boleto=True)
-    await withdrawn(pool, merchant, 1_000)
+    await pay_new_charge(pool, merchant, 10_000)
+    await pay_new_charge(pool, merchant, 10_000, boleto=True)
+    await make_withdrawal(pool, merchant, 1_000)
     scope = VerifyScope(account_id=merchant)
     assert await verify(servers.database_url, scope=scope) == []
     payments = await pool.fetch("SELECT payment_id, fee_cents FROM payment WHERE account_id = $1", merchant)
     lines = await pool.fetch("SELECT to_jsonb(l) FROM read_ledger l WHERE account_id = $1 AND type = 'fee'", merchant)
-    await pool.execute(bend, merchant)
+    await pool.execute(alter, merchant)
     found = [each.what for each in await verify(servers.database_url, scope=scope)]
     assert any(each.startswith(what) for each in found), found
     await pool.execute("UPDATE withdrawal SET fee_cents = 350 WHERE account_id = $1", merchant)

@@ -1,4 +1,5 @@
-"""A partner gets his share of what he brought, to the cent and once, and gives it back with what is given back."""
+"""A partner gets his share of the payments he brought, once and to the cent, and returns it in proportion when a
+payment is refunded or reversed."""
 
 import asyncio
 import random
@@ -52,8 +53,8 @@ async def merchant(pool: Pool) -> UUID:
 
 
 @pytest.fixture(scope="module")
-async def found_broken(servers: Any, pool: Pool) -> AsyncIterator[list[Difference]]:
-    """What other tests have bent is not ours to judge; it shows in the totals once it is folded."""
+async def known_differences(servers: Any, pool: Pool) -> AsyncIterator[list[Difference]]:
+    """Differences that other tests left, found after all totals are folded; the tests that use this must add none."""
     await fold_all(pool)
     before = await verify(servers.database_url)
     yield before
@@ -62,7 +63,7 @@ async def found_broken(servers: Any, pool: Pool) -> AsyncIterator[list[Differenc
 
 @MODES
 async def test_the_share_is_rounded_down_for_each_payment_and_the_merchant_does_not_pay_it(
-    pool: Pool, merchant: UUID, test: bool, found_broken: list[Difference]
+    pool: Pool, merchant: UUID, test: bool, known_differences: list[Difference]
 ) -> None:
     partner = await partner_with(pool, 250)
     assert partner.account_id is not None
@@ -80,7 +81,7 @@ async def test_the_share_is_rounded_down_for_each_payment_and_the_merchant_does_
     assert await ledger_of(pool, partner.account_id, test=not test) == []
 
 
-async def test_every_payment_of_a_charge_counts_also_the_odd_ones(pool: Pool, merchant: UUID) -> None:
+async def test_every_payment_of_a_charge_earns_a_share_including_anomalous_ones(pool: Pool, merchant: UUID) -> None:
     partner = await partner_with(pool, 1_000)
     assert partner.account_id is not None
     charge_id, _ = await paid(pool, merchant, 500, partner.integrador_code)
@@ -89,8 +90,8 @@ async def test_every_payment_of_a_charge_counts_also_the_odd_ones(pool: Pool, me
     assert await ledger_of(pool, partner.account_id) == [("partner_share", 50), ("partner_share", 7)]
 
 
-async def test_what_the_bank_takes_back_takes_its_share_along_with_refunds(
-    pool: Pool, merchant: UUID, found_broken: list[Difference]
+async def test_reversals_by_the_bank_take_back_their_part_of_the_share_as_refunds_do(
+    pool: Pool, merchant: UUID, known_differences: list[Difference]
 ) -> None:
     partner = await partner_with(pool, 3_333)
     assert partner.account_id is not None
@@ -105,7 +106,7 @@ async def test_what_the_bank_takes_back_takes_its_share_along_with_refunds(
             )
             for position in range(1)
         ]  # fmt: skip
-        for expected in (1, 0):  # told twice, booked once
+        for expected in (1, 0):  # The bank reports the reversal twice; it is booked once.
             async with transaction(pool) as conn:
                 assert await book_reversals(conn, returns, bank="001", now=datetime.now(UTC)) == expected
         await refunds(pool, merchant, [(charge_id, payment_id, refunded)])
@@ -131,7 +132,7 @@ async def test_partial_refunds_take_the_share_back_to_the_last_cent(pool: Pool, 
         given += share
         left = cents
         while left:
-            # Two refunds of one payment that succeed in the same batch, now and then.
+            # Sometimes two refunds of one payment succeed in the same batch.
             parts = [chance.randrange(1, left + 1)]
             if parts[0] < left and chance.random() < 0.5:
                 parts.append(chance.randrange(1, left - parts[0] + 1))
@@ -156,7 +157,7 @@ async def test_a_refund_that_fails_takes_nothing_back(pool: Pool, merchant: UUID
     assert await ledger_of(pool, partner.account_id) == [("partner_share", 100)]
 
 
-async def test_what_is_taken_back_of_a_spent_share_leaves_a_debt(pool: Pool, merchant: UUID) -> None:
+async def test_taking_back_a_share_that_was_withdrawn_leaves_a_negative_balance(pool: Pool, merchant: UUID) -> None:
     partner = await partner_with(pool, 1_000)
     assert partner.account_id is not None
     charge_id, payment_id = await paid(pool, merchant, 1_000, partner.integrador_code)
@@ -185,7 +186,7 @@ async def test_a_charge_pays_the_share_that_was_in_force_when_it_was_issued(pool
     assert await ledger_of(pool, partner.account_id) == [("partner_share", 500), ("partner_share", 100)]
 
 
-async def test_an_inactive_partner_is_still_paid_for_what_he_brought(pool: Pool, merchant: UUID) -> None:
+async def test_an_inactive_partner_is_still_paid_for_charges_he_brought(pool: Pool, merchant: UUID) -> None:
     partner = await partner_with(pool, 100)
     assert partner.account_id is not None
     charge_id = await new_charge(pool, merchant, 10_000)
@@ -197,7 +198,7 @@ async def test_an_inactive_partner_is_still_paid_for_what_he_brought(pool: Pool,
     assert await ledger_of(pool, partner.account_id) == [("partner_share", 100)]
 
 
-async def test_who_has_no_account_or_no_share_is_owed_nothing(pool: Pool, merchant: UUID) -> None:
+async def test_a_partner_without_account_or_share_earns_nothing(pool: Pool, merchant: UUID) -> None:
     without_share = await partner_with(pool, 0)
     without_account = await partner_with(pool, 500)
     await pool.execute(
@@ -226,7 +227,7 @@ async def test_a_crash_while_posting_neither_loses_nor_doubles_a_share(pool: Poo
     assert await ledger_of(pool, partner.account_id) == [("partner_share", 10)] * 5
 
 
-async def test_many_workers_at_once_post_each_share_once_and_in_order(pool: Pool, merchant: UUID) -> None:
+async def test_concurrent_workers_post_each_share_once_and_in_order(pool: Pool, merchant: UUID) -> None:
     partners = [await partner_with(pool, 1_000) for _ in range(3)]
     await post_all(pool)
     for number in range(30):
@@ -249,7 +250,7 @@ async def test_many_workers_at_once_post_each_share_once_and_in_order(pool: Pool
         assert numbers[-1][1] == sum((100 + number) // 10 for number in range(position, 30, 3))
 
 
-async def test_two_at_once_post_to_different_partners_and_each_share_once(
+async def test_two_concurrent_workers_post_to_different_partners_and_each_share_once(
     pool: Pool, merchant: UUID, monkeypatch: Any
 ) -> None:
     partners = [await partner_with(pool, 1_000) for _ in range(2)]
@@ -261,7 +262,7 @@ async def test_two_at_once_post_to_different_partners_and_each_share_once(
         both = [one.transaction(), other.transaction()]
         for each in both:
             await each.start()
-        for conn in (one, other):  # neither waits for what the other has not committed
+        for conn in (one, other):  # Neither waits for the other's uncommitted rows.
             async with asyncio.timeout(10):
                 assert await post_shares(conn, Mode.PRODUCTION, held=timedelta(0), now=datetime.now(UTC)) == 5
         for each in both:
@@ -272,7 +273,7 @@ async def test_two_at_once_post_to_different_partners_and_each_share_once(
         assert await ledger_of(pool, partner.account_id) == [("partner_share", 10)] * 5
 
 
-async def test_a_worker_killed_between_ledger_and_mark_leaves_each_share_to_be_posted_once(
+async def test_shares_are_posted_once_after_a_worker_is_killed_between_ledger_and_mark(
     pool: Pool, merchant: UUID, monkeypatch: Any
 ) -> None:
     partner = await partner_with(pool, 1_000)
@@ -305,17 +306,21 @@ async def test_no_share_is_taken_back_before_it_was_given(pool: Pool, merchant: 
         slow = conn.transaction()
         await slow.start()
         assert await post_shares(conn, Mode.PRODUCTION, held=timedelta(0), now=datetime.now(UTC)) == 1
-        assert await post_all(pool) == 0, "nothing of a partner to whom another is posting"
+        assert await post_all(pool) == 0, "no share is posted to a partner to whom another worker is posting"
         await slow.rollback()
     await post_all(pool)
     assert await ledger_of(pool, partner.account_id) == [("partner_share", 100), ("partner_share", -30)]
 
 
-async def test_a_payment_nobody_brought_costs_no_statement_more(pool: Pool, merchant: UUID) -> None:
+async def test_a_payment_without_partner_runs_no_statement_about_partners(pool: Pool, merchant: UUID) -> None:
     partner = await partner_with(pool, 100)
     said: dict[str | None, list[str]] = {}
     async with session(pool) as conn:
-        for code in (partner.integrador_code, None, partner.integrador_code):  # the first time types are looked up
+        for code in (
+            partner.integrador_code,
+            None,
+            partner.integrador_code,
+        ):  # On first use a connection looks up types.
             charge_id = await new_charge(pool, merchant, 1_000)
             said[code] = []
             heard = said[code]
@@ -329,7 +334,9 @@ async def test_a_payment_nobody_brought_costs_no_statement_more(pool: Pool, merc
     assert len(stamped) == len(plain) + 1
 
 
-async def test_a_merchant_may_be_his_own_partner(pool: Pool, merchant: UUID, found_broken: list[Difference]) -> None:
+async def test_a_merchant_may_be_his_own_partner(
+    pool: Pool, merchant: UUID, known_differences: list[Difference]
+) -> None:
     partner = await partner_with(pool, 1_000, account_id=merchant)
     charge_id, payment_id = await paid(pool, merchant, 1_000, partner.integrador_code)
     await post_all(pool)
@@ -340,7 +347,7 @@ async def test_a_merchant_may_be_his_own_partner(pool: Pool, merchant: UUID, fou
     ]  # fmt: skip
 
 
-async def test_verify_notices_a_share_that_is_not_what_it_must_be(
+async def test_verify_reports_a_wrong_an_unposted_or_a_missing_share(
     pool: Pool, table_owner: Pool, servers: Any, merchant: UUID
 ) -> None:
     partner = await partner_with(pool, 1_000)
@@ -372,7 +379,7 @@ async def test_verify_notices_a_share_that_is_not_what_it_must_be(
     assert await verify(servers.database_url) == before
 
 
-async def test_a_partner_that_does_not_exist_cannot_be_changed(pool: Pool) -> None:
+async def test_changing_an_unknown_partner_or_to_an_impossible_share_is_refused(pool: Pool) -> None:
     for given, code in (
         ({"active": False}, Code.INTEGRADOR_CODE_INVALID),
         ({"share_bps": 10_001}, Code.VALIDATION_ERROR),
@@ -383,7 +390,7 @@ async def test_a_partner_that_does_not_exist_cannot_be_changed(pool: Pool) -> No
         assert refused.value.code is code
 
 
-async def test_partners_are_listed_by_pages(pool: Pool) -> None:
+async def test_partners_are_listed_in_pages(pool: Pool) -> None:
     made = {(await partner_with(pool, share)).integrador_code: share for share in (0, 1, 10_000)}
     found: list[Any] = []
     async with session(pool) as conn:
@@ -416,10 +423,10 @@ async def _share_of(pool: Pool, partner_id: UUID, payment_id: UUID) -> int:
     return int(found)
 
 
-# The whole system
+# End to end
 
 
-async def test_from_the_command_line_to_the_partners_statement(system: System, books: Books) -> None:
+async def test_a_partner_set_up_on_the_command_line_earns_shares_and_returns_them(system: System, books: Books) -> None:
     async with new_merchant(system) as merchant, new_merchant(system) as partner:
         account_id = partner.sandbox.account_id
         made = system.json("integrator", "create", "Parceira", "--share", "2.5", "--account-id", account_id)
@@ -437,16 +444,16 @@ async def test_from_the_command_line_to_the_partners_statement(system: System, b
         assert await partner.sandbox.balance() == "2.50"
         assert await partner.production.ledger() == []
         assert await merchant.sandbox.balance() == "100.00"
-        # Given back with the payment, by whatever way the boleto goes back.
+        # A refund takes back its part of the share, also when the boleto is refunded by a transfer.
         back = {"amount": "40.00", "destination": {"pix_key": "52998224725", "document": "52998224725"}}
         path = f"/v1/charges/{charge['charge_id']}/refunds"
         asked = await merchant.sandbox.ask("POST", path, json=back, key=str(uuid4()))
         assert asked.status == 201, asked.raw
 
-        async def both() -> bool:
+        async def share_taken_back() -> bool:
             return len(await partner.sandbox.ledger()) == 2
 
-        await until_answer(both)
+        await until_answer(share_taken_back)
         assert await partner.sandbox.balance() == "1.50"
         (_, line) = await partner.sandbox.ledger(type="partner_share")
         assert (line["direction"], line["amount"], line["refund_id"]) == ("debit", "1.00", asked.body["refund_id"])
@@ -461,8 +468,8 @@ async def test_from_the_command_line_to_the_partners_statement(system: System, b
     assert_books_are_clean(system)
 
 
-async def _posted(pool: Pool, partner: UUID, *, held: timedelta, now: datetime) -> list[int]:
-    """What the partner's ledger has once all that is due is posted."""
+async def _post_due_shares(pool: Pool, partner: UUID, *, held: timedelta, now: datetime) -> list[int]:
+    """Posts all shares that are due; returns the amounts in the partner's ledger."""
     for mode in Mode:
         async with transaction(pool) as conn:
             while await post_shares(conn, mode, held=held, now=now):
@@ -470,17 +477,18 @@ async def _posted(pool: Pool, partner: UUID, *, held: timedelta, now: datetime) 
     return [cents for _, cents in await ledger_of(pool, partner)]
 
 
-async def test_a_share_is_held_and_what_is_refunded_meanwhile_takes_it_along(
-    pool: Pool, merchant: UUID, found_broken: list[Difference]
+async def test_a_share_is_held_and_a_refund_meanwhile_takes_back_its_part(
+    pool: Pool, merchant: UUID, known_differences: list[Difference]
 ) -> None:
-    """Merchant and partner are one person: he pays his own boleto, withdraws the share, and refunds to himself."""
+    """Holding a share prevents a fraud: a merchant who is also the partner pays his own boleto, withdraws the share and
+    refunds the payment to himself."""
     partner = await partner_with(pool, 1_000)
     assert partner.account_id is not None
     now = to_millisecond(datetime.now(UTC))
     charge_id, payment_id = await paid(pool, merchant, 10_000, partner.integrador_code, now=now)
     held = timedelta(milliseconds=1)
     await paid(pool, merchant, 5_000, partner.integrador_code, now=now + held)
-    assert await _posted(pool, partner.account_id, held=held, now=now) == []
+    assert await _post_due_shares(pool, partner.account_id, held=held, now=now) == []
     asked = NewWithdrawal(
         account_id=partner.account_id, key=str(uuid4()), fingerprint=bytes(32), withdrawal_id=new_id(),
         amount_cents=1_000, description=None, external_id=None, actor="test", request_id="test",
@@ -489,15 +497,17 @@ async def test_a_share_is_held_and_what_is_refunded_meanwhile_takes_it_along(
         async with transaction(pool) as conn:
             await create_withdrawal(conn, asked, now=now, bank="001", grace_s=3600, fees=NO_FEES)
     assert refused.value.code is Code.INSUFFICIENT_BALANCE
-    # What is taken back counts from the payment as well: it is never a day behind its share.
+    # The time that a taken-back part is held also counts from the payment, so it is never posted later than its share.
     await refunds(pool, merchant, [(charge_id, payment_id, 4_000)], now=now + timedelta(seconds=1))
-    assert await _posted(pool, partner.account_id, held=held, now=now) == []
-    assert await _posted(pool, partner.account_id, held=held, now=now + held) == [1_000, -400], "the other one is held"
-    assert await _posted(pool, partner.account_id, held=held, now=now + 2 * held) == [1_000, -400, 500]
+    assert await _post_due_shares(pool, partner.account_id, held=held, now=now) == []
+    assert await _post_due_shares(pool, partner.account_id, held=held, now=now + held) == [1_000, -400], (
+        "the share of the later payment is still held"
+    )
+    assert await _post_due_shares(pool, partner.account_id, held=held, now=now + 2 * held) == [1_000, -400, 500]
     assert await balance_of(pool, partner.account_id) == 1_100
 
 
-async def test_a_share_of_the_sandbox_is_dated_by_the_partners_clock(pool: Pool, merchant: UUID) -> None:
+async def test_a_sandbox_share_is_dated_by_the_partners_sandbox_clock(pool: Pool, merchant: UUID) -> None:
     partner, now = await partner_with(pool, 1_000), to_millisecond(datetime.now(UTC))
     assert partner.account_id is not None
     async with transaction(pool) as conn:
@@ -512,9 +522,9 @@ async def test_a_share_of_the_sandbox_is_dated_by_the_partners_clock(pool: Pool,
     assert [tuple(row) for row in dated] == [(False, now), (True, now + timedelta(days=30))]
 
 
-async def test_the_sandboxs_shares_are_not_held(pool: Pool, merchant: UUID) -> None:
+async def test_sandbox_shares_are_not_held(pool: Pool, merchant: UUID) -> None:
     partner = await partner_with(pool, 1_000)
     assert partner.account_id is not None
     await paid(pool, merchant, 10_000, partner.integrador_code, test=True)
-    await _posted(pool, partner.account_id, held=timedelta(days=180), now=datetime.now(UTC))
+    await _post_due_shares(pool, partner.account_id, held=timedelta(days=180), now=datetime.now(UTC))
     assert await ledger_of(pool, partner.account_id, test=True) == [("partner_share", 1_000)]

@@ -1,4 +1,4 @@
-"""What is held of a payer can be read out and erased, and the books stay whole."""
+"""The data held about a payer can be exported and erased, and the books stay complete."""
 
 import json
 from datetime import UTC, datetime, timedelta
@@ -55,7 +55,7 @@ async def an_account(pool: Pool) -> Books:
     return Books(pool, merchant.account_id, SEAL)
 
 
-async def a_paid_charge(books: Books, *, test: bool = False) -> UUID:
+async def create_paid_charge(books: Books, *, test: bool = False) -> UUID:
     doc = await books.charge(payer=PAYER, external_id="pedido-1", test=test)
     await books.paid(doc, payer_name="Zulmira Fontoura", payer_document="11144477735")
     charge_id = UUID(doc.charge_id)
@@ -65,8 +65,8 @@ async def a_paid_charge(books: Books, *, test: bool = False) -> UUID:
     return charge_id
 
 
-async def everything(pool: Pool, account_id: UUID, charge_id: UUID) -> str:
-    """Each row of every table that names this account or charge, as JSON, with all that is sealed opened."""
+async def rows_about(pool: Pool, account_id: UUID, charge_id: UUID) -> str:
+    """Returns every row of every table that names this account or charge, as text, with all sealed values opened."""
     tables = await pool.fetch(
         "SELECT c.table_name, array_agg(c.column_name) AS columns FROM information_schema.columns c"
         " JOIN information_schema.tables t USING (table_schema, table_name)"
@@ -93,8 +93,8 @@ async def everything(pool: Pool, account_id: UUID, charge_id: UUID) -> str:
     return "\n".join(found)
 
 
-async def standing(pool: Pool, account_id: UUID) -> list[Any]:
-    """What the books say."""
+async def rows_of_the_books(pool: Pool, account_id: UUID) -> list[Any]:
+    """Returns the rows of journal, ledger, feed, charges, payments and clock of the account."""
     return [
         await pool.fetch("SELECT * FROM journal WHERE account_id = $1 ORDER BY journal_id", account_id),
         await pool.fetch("SELECT * FROM read_ledger WHERE account_id = $1 ORDER BY sequence", account_id),
@@ -113,9 +113,9 @@ async def erase(books: Books, *, mode: Mode = Mode.PRODUCTION, at: datetime | No
         return await erase_payer(conn, owner, SEAL.blind(DOCUMENT), "asked for", ORIGIN, now=at or now())
 
 
-async def test_the_journal_knows_no_payer(pool: Pool) -> None:
+async def test_the_journal_holds_no_payer_data(pool: Pool) -> None:
     books = await an_account(pool)
-    await a_paid_charge(books)
+    await create_paid_charge(books)
     rows = await pool.fetch("SELECT payload::text, event_body FROM journal WHERE account_id = $1", books.account_id)
     assert len(rows) == 2
     for row in rows:
@@ -124,16 +124,16 @@ async def test_the_journal_knows_no_payer(pool: Pool) -> None:
         assert b"***" not in (row["event_body"] or b"")
 
 
-async def test_an_erased_payer_stands_nowhere_and_the_books_are_as_before(pool: Pool) -> None:
+async def test_an_erasure_removes_the_payer_from_every_table_and_keeps_the_books_unchanged(pool: Pool) -> None:
     books = await an_account(pool)
-    charge_id = await a_paid_charge(books)
+    charge_id = await create_paid_charge(books)
     owner = Owner(books.account_id, Mode.PRODUCTION)
-    before, told = await standing(pool, books.account_id), await everything(pool, books.account_id, charge_id)
+    before, told = await rows_of_the_books(pool, books.account_id), await rows_about(pool, books.account_id, charge_id)
     assert all(secret in told for secret in (*SECRETS, SEAL.blind(DOCUMENT)))
     erased = await erase(books)
     assert (erased.charges, erased.schedules) == (1, 0)
-    assert await standing(pool, books.account_id) == before
-    told = await everything(pool, books.account_id, charge_id)
+    assert await rows_of_the_books(pool, books.account_id) == before
+    told = await rows_about(pool, books.account_id, charge_id)
     assert not [secret for secret in (*SECRETS, SEAL.blind(DOCUMENT), SEAL.blind(PAYER["email"])) if secret in told]
     async with pool.acquire() as conn:
         ((doc,), late) = await charges_by_id(conn, [(charge_id, owner)]), now()
@@ -144,8 +144,8 @@ async def test_an_erased_payer_stands_nowhere_and_the_books_are_as_before(pool: 
     assert (await erase(books)).charges == 0
 
 
-async def test_who_pays_after_the_erasure_is_not_kept(pool: Pool) -> None:
-    """Late, and through what staff assign: the money is booked as any other."""
+async def test_the_payer_of_a_payment_after_the_erasure_is_not_stored(pool: Pool) -> None:
+    """The payer pays late, and staff assign money from suspense: both payments are booked as any other."""
     books = await an_account(pool)
     doc = await books.charge(payer=PAYER)
     charge_id = UUID(doc.charge_id)
@@ -162,16 +162,16 @@ async def test_who_pays_after_the_erasure_is_not_kept(pool: Pool) -> None:
         await assign_suspense(
             conn, money.suspense_id, charge_id, by="ana", note=None, now=now(), seal=SEAL, fees=NO_FEES
         )
-    told = await everything(pool, books.account_id, charge_id)
+    told = await rows_about(pool, books.account_id, charge_id)
     assert not [secret for secret in SECRETS if secret in told]
     rows = await pool.fetch("SELECT amount_cents, settles FROM payment WHERE charge_id = $1 ORDER BY 1", charge_id)
     assert [tuple(row) for row in rows] == [(700, False), (1000, True)]
 
 
-async def test_who_paid_what_was_refunded_is_shown_until_he_is_erased_and_is_not_journaled(pool: Pool) -> None:
-    """Twice in part: each refund changes what the charge says of its payment."""
+async def test_the_payer_of_a_refunded_payment_is_shown_until_erased_and_never_journaled(pool: Pool) -> None:
+    """There are two partial refunds; each changes the refunded amount that the charge shows."""
     books = await an_account(pool)
-    charge_id = await a_paid_charge(books)
+    charge_id = await create_paid_charge(books)
     owner = Owner(books.account_id, Mode.PRODUCTION)
     payment_id = await pool.fetchval("SELECT payment_id FROM payment WHERE charge_id = $1", charge_id)
 
@@ -192,15 +192,15 @@ async def test_who_paid_what_was_refunded_is_shown_until_he_is_erased_and_is_not
     assert not [row["kind"] for row in rows if "sealed" in row["payload"]]
     assert (await erase(books)).charges == 1
     assert (await shown()).payer == Payer(None, None)
-    told = await everything(pool, books.account_id, charge_id)
+    told = await rows_about(pool, books.account_id, charge_id)
     assert "sealed" not in "\n".join(
         line for line in told.splitlines() if line.startswith(("journal.", "read_charge."))
     )
 
 
-async def test_both_logs_tell_that_it_was_done_and_of_nobody(pool: Pool) -> None:
+async def test_both_audit_logs_record_the_erasure_without_payer_data(pool: Pool) -> None:
     books = await an_account(pool)
-    await a_paid_charge(books)
+    await create_paid_charge(books)
     await erase(books)
     rows = await pool.fetch(
         "SELECT action, facts::text, account_id FROM audit WHERE account_id = $1 OR subject = $1::text",
@@ -210,13 +210,13 @@ async def test_both_logs_tell_that_it_was_done_and_of_nobody(pool: Pool) -> None
     assert not any(secret in row["facts"] for row in rows for secret in (*SECRETS, SEAL.blind(DOCUMENT)))
 
 
-async def test_who_can_still_pay_or_waits_for_money_is_not_erased(pool: Pool) -> None:
+async def test_a_payer_with_a_pending_charge_or_refund_is_not_erased(pool: Pool) -> None:
     books = await an_account(pool)
-    charge_id = await a_paid_charge(books)
+    charge_id = await create_paid_charge(books)
     await books.charge(payer=PAYER)
     with pytest.raises(OpenBusiness, match="1 pending charges"):
         await erase(books)
-    # Its time has passed, whoever has looked since.
+    # Two days later the pending charge is overdue, whether or not its expiry was recorded.
     await pool.execute("UPDATE payment SET refunding_cents = 1 WHERE charge_id = $1", charge_id)
     with pytest.raises(OpenBusiness, match=r"^1 refunds on their way$"):
         await erase(books, at=now() + timedelta(days=2))
@@ -224,12 +224,12 @@ async def test_who_can_still_pay_or_waits_for_money_is_not_erased(pool: Pool) ->
     assert (await erase(books, at=now() + timedelta(days=2))).charges == 2
 
 
-async def test_others_stay(pool: Pool) -> None:
-    """Another payer of the account, the same one at another account, and the other mode."""
+async def test_an_erasure_touches_no_other_payer_account_or_mode(pool: Pool) -> None:
+    """Another payer of the account, the same payer at another account, and the same payer in the other mode stay."""
     books, others = await an_account(pool), await an_account(pool)
-    await a_paid_charge(books)
-    theirs = await a_paid_charge(others)
-    tried = await a_paid_charge(books, test=True)
+    await create_paid_charge(books)
+    theirs = await create_paid_charge(others)
+    tried = await create_paid_charge(books, test=True)
     neighbour = await books.charge(payer=PAYER | {"document": "11144477735", "name": "Ana"})
     assert (await erase(books)).charges == 1
     for charge_id in (theirs, tried, UUID(neighbour.charge_id)):
@@ -240,11 +240,11 @@ async def test_others_stay(pool: Pool) -> None:
         assert None not in tuple(row)
 
 
-async def test_it_goes_in_slices(pool: Pool, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_an_erasure_proceeds_in_slices(pool: Pool, monkeypatch: pytest.MonkeyPatch) -> None:
     books = await an_account(pool)
     monkeypatch.setattr("commands.payers.erase.SLICE", 2)
     for _ in range(5):
-        await a_paid_charge(books)
+        await create_paid_charge(books)
     heard: list[int] = []
     async with pool.acquire() as conn:
         owner = Owner(books.account_id, Mode.PRODUCTION)
@@ -252,9 +252,9 @@ async def test_it_goes_in_slices(pool: Pool, monkeypatch: pytest.MonkeyPatch) ->
     assert heard == [2, 4, 5]
 
 
-async def test_an_export_opens_all_that_is_held(pool: Pool) -> None:
+async def test_an_export_shows_all_payer_data_that_is_held(pool: Pool) -> None:
     books = await an_account(pool)
-    charge_id = await a_paid_charge(books)
+    charge_id = await create_paid_charge(books)
     owner = Owner(books.account_id, Mode.PRODUCTION)
     async with pool.acquire() as conn:
         found = await export_payer(conn, owner, SEAL.blind(DOCUMENT), ORIGIN, now=now(), seal=SEAL)

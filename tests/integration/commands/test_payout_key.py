@@ -1,4 +1,4 @@
-"""The key withdrawals go to: whoever changes it, the money goes to the old one until a day has passed."""
+"""The PIX key that withdrawals go to: whoever changes it, withdrawals go to the old key until a day has passed."""
 
 import asyncio
 import secrets
@@ -31,7 +31,7 @@ MOMENT = timedelta(milliseconds=1)
 
 
 class Account:
-    """One with money, and what becomes of its withdrawals."""
+    """An account with money, its changes of the key, and where its withdrawals go."""
 
     def __init__(self, pool: Pool, account_id: UUID) -> None:
         self.pool = pool
@@ -51,7 +51,7 @@ class Account:
             await cancel_payout_key(conn, self.id, change.change_id, by=by, now=self.now)
 
     async def goes_to(self, at: datetime) -> PayoutKey:
-        """Where a withdrawal asked for at this moment is sent."""
+        """Creates a withdrawal at this instant; returns the key it goes to."""
         asked = NewWithdrawal(
             account_id=self.id, key=secrets.token_hex(8), fingerprint=bytes(32), withdrawal_id=new_id(),
             amount_cents=100, description=None, external_id=None, actor="test", request_id="test",
@@ -73,30 +73,32 @@ async def account(pool: Pool) -> AsyncIterator[Account]:
     account_id = await make_account(pool)
     await put_money(pool, account_id, 10_000)
     yield Account(pool, account_id)
-    # Nobody else's worker shall send them.
+    # Workers of other tests must not send these withdrawals.
     await pool.execute("DELETE FROM bank_order WHERE account_id = $1", account_id)
     await pool.execute("DELETE FROM auto_withdrawal WHERE account_id = $1", account_id)
 
 
-async def test_for_a_day_withdrawals_go_to_the_old_key_and_then_to_the_new_one(account: Account) -> None:
+async def test_withdrawals_go_to_the_old_key_for_a_day_and_then_to_the_new_one(account: Account) -> None:
     old = await account.goes_to(account.now)
     change = await account.ask()
     assert change.effective_at == account.now + WAIT
     assert await account.goes_to(account.now + WAIT - MOMENT) == old
     assert await account.goes_to(account.now + WAIT) == NEW
-    # The next change counts from the key in force, and leaves it in force for its day.
+    # During the day of the next change this key, now in force, is the old one.
     account.now += WAIT
     await account.ask(PayoutKey("+5511987654321", "11222333000181"))
     assert await account.goes_to(account.now + WAIT - MOMENT) == NEW
 
 
-async def test_the_daily_one_goes_to_the_key_in_force_as_well(account: Account) -> None:
+async def test_the_daily_withdrawal_goes_to_the_key_in_force_too(account: Account) -> None:
     await account.ask()
     async with transaction(account.pool) as conn:
         await set_daily(conn, account.id, keep_cents=5_000)
     at = account.now + WAIT
     begun: Withdrawal | bool = True
-    while begun is True or (isinstance(begun, Withdrawal) and begun.account_id != account.id):  # other tests' accounts
+    while begun is True or (
+        isinstance(begun, Withdrawal) and begun.account_id != account.id
+    ):  # Skips accounts of other tests.
         async with transaction(account.pool) as conn:
             begun = await daily_withdrawal(
                 conn, day=at.astimezone(SAO_PAULO).date(), now=at, bank="001", grace_s=3600, fees=NO_FEES
@@ -109,7 +111,7 @@ async def test_a_change_that_an_owner_cancels_never_comes_into_force(account: Ac
     old = await account.goes_to(account.now)
     await account.cancel(await account.ask())
     assert await account.goes_to(account.now + WAIT) == old
-    # Another may be asked for now; and one in force is not cancelled any more.
+    # Now another change is possible; once in force it can no longer be cancelled.
     change = await account.ask()
     account.now += WAIT
     with pytest.raises(Refused, match="VALIDATION_ERROR"):
@@ -117,7 +119,7 @@ async def test_a_change_that_an_owner_cancels_never_comes_into_force(account: Ac
     assert await account.goes_to(account.now) == NEW
 
 
-async def test_what_staff_ask_for_needs_a_second_one_and_the_day_begins_then(account: Account) -> None:
+async def test_a_change_by_staff_needs_a_second_person_and_its_day_begins_at_the_confirmation(account: Account) -> None:
     old = await account.goes_to(account.now)
     change = await account.ask(by="ana@plataforma.example.com", by_staff=True)
     assert change.effective_at is None
@@ -133,13 +135,13 @@ async def test_what_staff_ask_for_needs_a_second_one_and_the_day_begins_then(acc
     assert await account.goes_to(account.now + WAIT) == NEW
 
 
-async def test_nobody_confirms_what_an_owner_asked_for(account: Account) -> None:
+async def test_staff_cannot_confirm_a_change_that_an_owner_asked_for(account: Account) -> None:
     change = await account.ask()
     with pytest.raises(Refused, match="VALIDATION_ERROR"):
         await account.confirm(change, "bia@plataforma.example.com")
 
 
-async def test_of_two_asked_for_at_once_one_waits(account: Account) -> None:
+async def test_only_one_of_four_concurrent_changes_is_accepted(account: Account) -> None:
     answers = await asyncio.gather(*(account.ask() for _ in range(4)), return_exceptions=True)
     assert sum(isinstance(answer, PayoutChange) for answer in answers) == 1
     assert sum(isinstance(answer, Refused) and "change" in (answer.fields or {}) for answer in answers) == 3
@@ -158,12 +160,12 @@ async def test_of_two_asked_for_at_once_one_waits(account: Account) -> None:
     ],
     ids=["no key", "check digits of the key", "check digits", "no document", "another document"],
 )
-async def test_what_is_no_key_or_no_owner_is_refused(account: Account, to: PayoutKey, field: str) -> None:
+async def test_a_malformed_key_or_document_is_refused_by_its_field(account: Account, to: PayoutKey, field: str) -> None:
     with pytest.raises(Refused) as refused:
         await account.ask(to)
     assert field in (refused.value.fields or {})
 
 
-async def test_nobodys_key_is_not_changed(pool: Pool) -> None:
+async def test_changing_the_key_of_an_unknown_account_is_refused(pool: Pool) -> None:
     with pytest.raises(Refused, match="WALLET_ACCOUNT_NOT_FOUND"):
         await Account(pool, new_id()).ask()

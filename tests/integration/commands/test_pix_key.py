@@ -1,4 +1,5 @@
-"""The PIX key charges are received under: set by the operator, seen by the account's people, for what comes after."""
+"""The PIX key under which an account receives its charges: the operator sets it, the account's people see the change,
+and it applies to charges created afterwards."""
 
 from uuid import UUID
 
@@ -43,7 +44,7 @@ async def _log(pool: Pool, log: UUID, account_id: UUID) -> list[tuple[str, str]]
     return [(row["email"], row["facts"]) for row in rows]
 
 
-async def test_each_kind_of_key_is_taken_and_written_down_once_in_both_logs(pool: Pool) -> None:
+async def test_every_kind_of_key_is_accepted_and_logged_once_in_both_audit_logs(pool: Pool) -> None:
     account_id = await make_account(pool)
     for key in KEYS:
         for _ in range(2):
@@ -51,13 +52,15 @@ async def test_each_kind_of_key_is_taken_and_written_down_once_in_both_logs(pool
         assert await _key(pool, account_id) == key
     platform, own = await _log(pool, PLATFORM, account_id), await _log(pool, account_id, account_id)
     assert [who for who, _ in platform] == ["quita (operadora)"] * len(KEYS)
-    assert [who for who, _ in own] == ["Plataforma"] * len(KEYS), "its people are not told who of the staff it was"
+    assert [who for who, _ in own] == ["Plataforma"] * len(KEYS), (
+        "the account's people do not learn which member of staff it was"
+    )
     for written in (*platform, *own):
-        assert not any(key in written[1] for key in KEYS), "keys are masked: they may be documents and telephones"
+        assert not any(key in written[1] for key in KEYS), "keys must be masked: they may be documents or phone numbers"
 
 
 @pytest.mark.parametrize("key", NO_KEYS, ids=ascii)
-async def test_what_is_no_key_changes_nothing(pool: Pool, key: str) -> None:
+async def test_a_malformed_key_is_refused_and_changes_nothing(pool: Pool, key: str) -> None:
     account_id = await make_account(pool)
     before = await _key(pool, account_id)
     with pytest.raises(Refused, match="VALIDATION_ERROR"):
@@ -66,12 +69,12 @@ async def test_what_is_no_key_changes_nothing(pool: Pool, key: str) -> None:
     assert await _log(pool, PLATFORM, account_id) == []
 
 
-async def test_nobodys_key_is_not_changed(pool: Pool) -> None:
+async def test_changing_the_key_of_an_unknown_account_is_refused(pool: Pool) -> None:
     with pytest.raises(Refused, match="WALLET_ACCOUNT_NOT_FOUND"):
         await _change(pool, new_id(), KEYS[0])
 
 
-async def test_what_charges_are_received_under_is_not_where_withdrawals_go(pool: Pool) -> None:
+async def test_a_change_of_the_receiving_key_does_not_redirect_withdrawals(pool: Pool) -> None:
     account_id = await make_account(pool)
     await _change(pool, account_id, "recebe@plataforma.example.com")
     async with pool.acquire() as conn:
@@ -79,7 +82,9 @@ async def test_what_charges_are_received_under_is_not_where_withdrawals_go(pool:
     assert to.pix_key == str(account_id)
 
 
-async def test_the_platforms_key_is_every_accounts_that_has_none_of_its_own(pool: Pool, table_owner: Pool) -> None:
+async def test_accounts_without_a_key_of_their_own_receive_under_the_platforms_key(
+    pool: Pool, table_owner: Pool
+) -> None:
     own, plain = await make_account(pool), await make_account(pool)
     await _change(pool, own, "propria@plataforma.example.com")
     try:
@@ -96,12 +101,12 @@ async def test_the_platforms_key_is_every_accounts_that_has_none_of_its_own(pool
     assert await _key(pool, plain) == str(plain)
 
 
-async def test_from_the_command_line_to_the_bank_and_the_owners_log(system: System) -> None:
+async def test_a_key_set_on_the_command_line_reaches_the_bank_and_the_owners_audit_log(system: System) -> None:
     async with new_merchant(system) as merchant, books_of(system) as books:
         account_id = str(merchant.record.account_id)
 
         async def key_at_bank(charge_id: str) -> str:
-            async def known() -> str:
+            async def registered_key() -> str:
                 return str(
                     await books.fetchval(
                         "SELECT coalesce(max(b.pix_key), '') FROM simulated_cob b"
@@ -111,8 +116,8 @@ async def test_from_the_command_line_to_the_bank_and_the_owners_log(system: Syst
                     )
                 )
 
-            await until_answer(known)
-            return await known()
+            await until_answer(registered_key)
+            return await registered_key()
 
         before = (await merchant.production.created())["charge_id"]
         assert await key_at_bank(before) == account_id

@@ -1,4 +1,4 @@
-"""A real merchant from nothing: what is asked for, and that nobody but its owner gets a secret."""
+"""Registration of a real merchant: the data it requires, and that only its owner gets a secret."""
 
 from datetime import UTC, datetime
 from typing import Any
@@ -24,7 +24,7 @@ SEAL = Seal(bytes(range(32)))
 ADDRESS = Address("Rua das Flores", "10", "Centro", "São João del-Rei", "MG", "36300000")
 
 
-def given(**more: Any) -> MerchantRegistration:
+def new_registration(**more: Any) -> MerchantRegistration:
     fields: dict[str, Any] = {
         "name": "Padaria Aurora Ltda", "document": "11444777000161", "email": f"{uuid4().hex}@example.com",
         "payout_key": "financeiro@aurora.example", "address": ADDRESS,
@@ -32,8 +32,8 @@ def given(**more: Any) -> MerchantRegistration:
     return MerchantRegistration(**{**fields, **more})
 
 
-async def test_it_waits_with_one_owner_who_is_mailed_a_link_and_no_credentials(conn: Any) -> None:
-    form = given()
+async def test_a_new_merchant_is_pending_with_one_owner_who_is_mailed_a_link_and_no_credentials(conn: Any) -> None:
+    form = new_registration()
     made = await register_merchant(conn, form, account_id=new_id(), letters=False, now=NOW, seal=SEAL)
     account = await conn.fetchrow("SELECT * FROM account WHERE account_id = $1", made.account_id)
     assert (account["kyc"], account["document"], account["pix_key"]) == ("pending", form.document, form.payout_key)
@@ -43,7 +43,9 @@ async def test_it_waits_with_one_owner_who_is_mailed_a_link_and_no_credentials(c
     assert await conn.fetchval("SELECT count(*) FROM credential WHERE account_id = $1", made.account_id) == 0
     assert await conn.fetchval("SELECT count(*) FROM mail WHERE kind = 'access' AND state = 'waiting'") >= 1
     with pytest.raises(Refused) as refused:
-        await register_merchant(conn, given(email=form.email), account_id=new_id(), letters=False, now=NOW, seal=SEAL)
+        await register_merchant(
+            conn, new_registration(email=form.email), account_id=new_id(), letters=False, now=NOW, seal=SEAL
+        )
     assert refused.value.fields == {"email": "is taken"}
 
 
@@ -57,9 +59,11 @@ async def test_it_waits_with_one_owner_who_is_mailed_a_link_and_no_credentials(c
         ("payout_key", "11144477700"), ("email", "x"), ("email", "A@example.com"),
     ],
 )  # fmt: skip
-async def test_what_cannot_be_is_refused_by_its_field(conn: Any, field: str, value: str) -> None:
+async def test_an_invalid_registration_is_refused_by_its_field(conn: Any, field: str, value: str) -> None:
     with pytest.raises(Refused) as refused:
-        await register_merchant(conn, given(**{field: value}), account_id=new_id(), letters=False, now=NOW, seal=SEAL)
+        await register_merchant(
+            conn, new_registration(**{field: value}), account_id=new_id(), letters=False, now=NOW, seal=SEAL
+        )
     assert refused.value.code is Code.VALIDATION_ERROR
     assert set(refused.value.fields or {}) == {field}
 
@@ -73,9 +77,11 @@ async def test_what_cannot_be_is_refused_by_its_field(conn: Any, field: str, val
 )  # fmt: skip
 async def test_an_address_that_a_boleto_cannot_print_is_refused_by_its_field(conn: Any, field: str, value: str) -> None:
     wrong = msgspec.structs.replace(ADDRESS, **{field: value})
-    made = await register_merchant(conn, given(), account_id=new_id(), letters=False, now=NOW, seal=SEAL)
+    made = await register_merchant(conn, new_registration(), account_id=new_id(), letters=False, now=NOW, seal=SEAL)
     for refusing in (
-        register_merchant(conn, given(address=wrong), account_id=new_id(), letters=False, now=NOW, seal=SEAL),
+        register_merchant(
+            conn, new_registration(address=wrong), account_id=new_id(), letters=False, now=NOW, seal=SEAL
+        ),
         set_address(conn, made.account_id, wrong),
         correct_registration(conn, made.account_id, "Loja", "11444777000161", wrong, letters=False),
     ):
@@ -84,22 +90,24 @@ async def test_an_address_that_a_boleto_cannot_print_is_refused_by_its_field(con
         assert set(refused.value.fields or {}) == {field}
 
 
-async def test_all_that_is_wrong_is_told_at_once(conn: Any) -> None:
-    wrong = given(name="", document="1", payout_key="x", address=msgspec.structs.replace(ADDRESS, city="", state=""))
+async def test_all_invalid_fields_are_named_at_once(conn: Any) -> None:
+    wrong = new_registration(
+        name="", document="1", payout_key="x", address=msgspec.structs.replace(ADDRESS, city="", state="")
+    )
     with pytest.raises(Refused) as refused:
         await register_merchant(conn, wrong, account_id=new_id(), letters=False, now=NOW, seal=SEAL)
     assert set(refused.value.fields or {}) == {"name", "document", "payout_key", "city", "state"}
 
 
-async def test_a_cnpj_with_letters_is_taken_where_the_setting_says_so(conn: Any) -> None:
+async def test_a_cnpj_with_letters_is_accepted_where_the_setting_allows_it(conn: Any) -> None:
     made = await register_merchant(
-        conn, given(document="12ABC34501DE35"), account_id=new_id(), letters=True, now=NOW, seal=SEAL
+        conn, new_registration(document="12ABC34501DE35"), account_id=new_id(), letters=True, now=NOW, seal=SEAL
     )
     document = "SELECT document FROM account WHERE account_id = $1"
     assert await conn.fetchval(document, made.account_id) == "12ABC34501DE35"
     with pytest.raises(Refused):
         await register_merchant(
-            conn, given(document="12ABC34501DE36"), account_id=new_id(), letters=True, now=NOW, seal=SEAL
+            conn, new_registration(document="12ABC34501DE36"), account_id=new_id(), letters=True, now=NOW, seal=SEAL
         )
 
 
@@ -112,10 +120,10 @@ INCOMPLETE = {
 
 @pytest.mark.parametrize("before", [Kyc.PENDING, Kyc.REJECTED])
 @pytest.mark.parametrize("missing", [["address"], ["document", "payout_key"], list(INCOMPLETE)])
-async def test_what_is_not_complete_is_approved_by_nobody_and_all_that_is_missing_is_named(
+async def test_an_incomplete_registration_is_not_approved_and_all_missing_fields_are_named(
     conn: Any, before: Kyc, missing: list[str]
 ) -> None:
-    made = await register_merchant(conn, given(), account_id=new_id(), letters=False, now=NOW, seal=SEAL)
+    made = await register_merchant(conn, new_registration(), account_id=new_id(), letters=False, now=NOW, seal=SEAL)
     if before is Kyc.REJECTED:
         await decide_kyc(conn, made.account_id, before, "documento ilegível", now=NOW)
     for each in missing:
@@ -128,20 +136,20 @@ async def test_what_is_not_complete_is_approved_by_nobody_and_all_that_is_missin
     if before is Kyc.PENDING:
         await decide_kyc(conn, made.account_id, Kyc.REJECTED, "falta o endereço", now=NOW)
     await decide_demo_kyc(conn, made.account_id, Kyc.APPROVED, "", now=NOW)
-    # Lifting a block asks for nothing that was not there when it was approved.
+    # Lifting a block does not require data that the approval did not require.
     await decide_kyc(conn, made.account_id, Kyc.BLOCKED, "suspeita de fraude", now=NOW)
     await decide_kyc(conn, made.account_id, Kyc.APPROVED, "", now=NOW)
     assert await conn.fetchval(state, made.account_id) == "approved"
 
 
 async def test_a_complete_registration_is_approved_before_its_owner_has_a_password(conn: Any) -> None:
-    made = await register_merchant(conn, given(), account_id=new_id(), letters=False, now=NOW, seal=SEAL)
+    made = await register_merchant(conn, new_registration(), account_id=new_id(), letters=False, now=NOW, seal=SEAL)
     await decide_kyc(conn, made.account_id, Kyc.APPROVED, "", now=NOW)
     assert await conn.fetchval("SELECT kyc FROM account WHERE account_id = $1", made.account_id) == "approved"
 
 
-async def test_what_was_approved_stays_what_it_was(conn: Any) -> None:
-    made = await register_merchant(conn, given(), account_id=new_id(), letters=False, now=NOW, seal=SEAL)
+async def test_an_approved_registration_can_no_longer_be_corrected(conn: Any) -> None:
+    made = await register_merchant(conn, new_registration(), account_id=new_id(), letters=False, now=NOW, seal=SEAL)
     await correct_registration(conn, made.account_id, "Padaria Alba", "16727230000197", ADDRESS, letters=False)
     assert await conn.fetchval("SELECT name FROM account WHERE account_id = $1", made.account_id) == "Padaria Alba"
     await decide_kyc(conn, made.account_id, Kyc.APPROVED, "", now=NOW)
@@ -149,6 +157,6 @@ async def test_what_was_approved_stays_what_it_was(conn: Any) -> None:
         with pytest.raises(Refused) as refused:
             await correct_registration(conn, made.account_id, "Outra", "11444777000161", ADDRESS, letters=False)
         assert set(refused.value.fields or {}) == {"kyc"}
-        # A block is lifted without another look: what it is of must not have become another company.
+        # A block is lifted without a new review, so a blocked registration must not change into another company.
         await decide_kyc(conn, made.account_id, Kyc.BLOCKED, "suspeita de fraude", now=NOW)
     await set_address(conn, made.account_id, msgspec.structs.replace(ADDRESS, number="12"))

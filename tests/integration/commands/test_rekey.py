@@ -1,4 +1,4 @@
-"""After `quita rekey` nothing is sealed with an older key any more, whatever was interrupted or changed meanwhile."""
+"""After `quita rekey` no value is sealed with an older key, even if a run was interrupted or rows changed meanwhile."""
 
 import asyncio
 from base64 import b64decode, b64encode
@@ -29,7 +29,7 @@ BEFORE = Seal(read_keys(OLD))
 AFTER = Seal(read_keys(f"2:{NEW},1:{OLD}"))
 ALONE = Seal(read_keys(f"2:{NEW}"))
 CHARGES = 3_000
-"""Several ranges of pages."""
+"""Enough charges for several ranges of pages."""
 
 
 @pytest_asyncio.fixture(loop_scope="session")
@@ -52,9 +52,8 @@ async def owner(servers: Any, url: str) -> AsyncIterator[Pool]:
     await opened.close()
 
 
-async def fill(pool: Pool) -> list[UUID]:
-    """As the owner of the tables: a row in every sealed column, by the columns' own names; charges enough for several
-    ranges."""
+async def fill_sealed_columns(pool: Pool) -> list[UUID]:
+    """As the owner of the tables, inserts a row for every sealed column and CHARGES charges; returns the charge ids."""
     account_id, now = await make_account(pool), datetime.now(UTC)
     charge_ids = [new_id() for _ in range(CHARGES)]
     await pool.executemany(
@@ -80,7 +79,7 @@ async def fill(pool: Pool) -> list[UUID]:
 async def _insert(
     pool: Pool, table: str, types: dict[str, str], key: dict[str, Any], name: str, bytes: bytes, member: str | None
 ) -> None:
-    """A row with nothing in it but what must be there: the table's own rules are not what is tested."""
+    """Inserts a row with only the required columns, past the table's constraints and triggers, which are not tested."""
     must = await pool.fetch(
         "SELECT column_name FROM information_schema.columns WHERE table_name = $1 AND is_nullable = 'NO'"
         " AND column_default IS NULL AND is_identity = 'NO' AND is_generated = 'NEVER'",
@@ -88,10 +87,10 @@ async def _insert(
     )
     made: dict[str, Any] = {row["column_name"]: _anything(types[row["column_name"]]) for row in must} | key
     if table == "bank_order":
-        made["kind"] = "cob_register"  # the lane follows from it
+        made["kind"] = "cob_register"  # The lane is generated from the kind.
     if table == "cell":
-        made["name"] = f"x{key['number']}"  # no two have one name
-    made[name] = bytes if member is None else msgspec.json.encode(_within(member, b64encode(bytes).decode()))
+        made["name"] = f"x{key['number']}"  # Names of cells are unique.
+    made[name] = bytes if member is None else msgspec.json.encode(_nested(member, b64encode(bytes).decode()))
     columns = ", ".join(made)
     values = ", ".join(
         f"${at}::{types[each] if types[each] != 'ARRAY' else 'text[]'}" for at, each in enumerate(made, 1)
@@ -105,14 +104,14 @@ async def _insert(
         await conn.execute(f"INSERT INTO {table} ({columns}) VALUES ({values})", *made.values())  # noqa: S608
 
 
-def _within(member: str, text: str) -> dict[str, Any]:
+def _nested(member: str, text: str) -> dict[str, Any]:
     """`a.b` -> {"a": {"b": text}}."""
     outer, _, inner = member.partition(".")
-    return {outer: _within(inner, text) if inner else text}
+    return {outer: _nested(inner, text) if inner else text}
 
 
 def _sealed_members(of: dict[str, Any], path: str = "") -> Iterator[tuple[str, str]]:
-    """Every member that ends in _sealed, however deep, with its text."""
+    """Yields the path and text of every member that ends in _sealed, at any depth."""
     for name, value in of.items():
         if isinstance(value, dict):
             yield from _sealed_members(value, f"{path}{name}.")
@@ -121,7 +120,7 @@ def _sealed_members(of: dict[str, Any], path: str = "") -> Iterator[tuple[str, s
 
 
 def _unique(type: str) -> Any:
-    """A key that no other row of this test has."""
+    """Returns a key that no other row of the test has."""
     made = new_id()
     return made if type == "uuid" else made.int % 2**31 if type == "integer" else f"x{made.hex}"
 
@@ -134,8 +133,8 @@ def _anything(type: str) -> Any:
     return by_type[type]
 
 
-async def sealed_with(pool: Pool) -> dict[str, set[int]]:
-    """By column that ends in _sealed, and each JSON member that does: the ids of the keys that sealed its rows."""
+async def key_ids_in_use(pool: Pool) -> dict[str, set[int]]:
+    """Returns the ids of the keys in use, by each column and each JSON member whose name ends in _sealed."""
     found: dict[str, set[int]] = {}
     columns = await pool.fetch(
         "SELECT c.table_name, c.column_name FROM information_schema.columns c JOIN information_schema.tables t"
@@ -153,27 +152,27 @@ async def sealed_with(pool: Pool) -> dict[str, set[int]]:
     return found
 
 
-async def test_every_sealed_column_is_sealed_anew_and_opens_with_the_new_key_alone(
+async def test_every_sealed_column_is_resealed_and_opens_with_the_new_key_alone(
     pool: Pool, owner: Pool, url: str
 ) -> None:
-    charge_ids = await fill(owner)
-    assert set(await sealed_with(pool)) == {str(column) for column in SEALED}, "each column is known"
+    charge_ids = await fill_sealed_columns(owner)
+    assert set(await key_ids_in_use(pool)) == {str(column) for column in SEALED}, "SEALED must list every sealed column"
     told: list[tuple[Any, ...]] = []
     conn = await connect(url)
     done = await rekey(conn, AFTER, progress=lambda *each: told.append(each))
     assert done == Rekeyed(CHARGES + len(SEALED) - 1, 0)
-    assert await sealed_with(pool) == {str(column): {2} for column in SEALED}
+    assert await key_ids_in_use(pool) == {str(column): {2} for column in SEALED}
     rows = await pool.fetch("SELECT charge_id, payer_sealed FROM charge WHERE charge_id = ANY($1)", charge_ids)
     for row in rows:
         opened = ALONE.open(row["payer_sealed"], CHARGE_PAYER, row["charge_id"])
         assert opened == f"payer of {row['charge_id']}".encode()
     assert [(str(column), of) for column, done, of, _ in told if done == of and str(column) == "payment.payer_sealed"]
-    assert await rekey(conn, AFTER) == Rekeyed(0, 0), "there is nothing left to do"
+    assert await rekey(conn, AFTER) == Rekeyed(0, 0), "a second run must find nothing to do"
     await conn.close()
 
 
-async def test_the_payer_of_a_creation_that_was_given_up_is_sealed_anew(pool: Pool, url: str) -> None:
-    """Its order to reconcile is done when the bank answers, which may be days later, and opens the payer then."""
+async def test_the_payer_of_a_creation_that_was_given_up_is_resealed(pool: Pool, url: str) -> None:
+    """The order to reconcile it is executed when the bank answers, maybe days later, and opens the payer then."""
     account_id, charge_id, now = await make_account(pool), new_id(), datetime.now(UTC)
     request = BoletoRequest(
         charge_id=charge_id,
@@ -195,10 +194,10 @@ async def test_the_payer_of_a_creation_that_was_given_up_is_sealed_anew(pool: Po
     assert ALONE.open(b64decode(asked.payer_sealed), CHARGE_PAYER, charge_id) == b"the payer"
 
 
-async def test_one_that_was_interrupted_goes_on_where_it_was(
+async def test_an_interrupted_rekey_resumes_where_it_stopped(
     pool: Pool, owner: Pool, url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    await fill(owner)
+    await fill_sealed_columns(owner)
     monkeypatch.setattr(sealed_columns, "_PAGES", 10)
     put, calls = sealed_columns.put, 0
 
@@ -219,10 +218,10 @@ async def test_one_that_was_interrupted_goes_on_where_it_was(
     await conn.close()
 
 
-async def test_what_changed_since_it_was_read_is_not_overwritten(
+async def test_a_row_that_changes_during_a_rekey_is_not_overwritten(
     pool: Pool, owner: Pool, url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    charge_id, *_ = await fill(owner)
+    charge_id, *_ = await fill_sealed_columns(owner)
     put = sealed_columns.put
     anew = BEFORE.seal(b"another payer", CHARGE_PAYER, charge_id)
 
@@ -244,8 +243,8 @@ async def test_what_changed_since_it_was_read_is_not_overwritten(
     assert ALONE.open(kept, CHARGE_PAYER, charge_id) == b"another payer"
 
 
-@pytest.mark.parametrize("beside", [0, 1], ids=["alone", "in the last round that seals another anew"])
-async def test_what_no_key_opens_is_counted_and_left_as_it_is(
+@pytest.mark.parametrize("beside", [0, 1], ids=["alone", "in the last round, which reseals another"])
+async def test_a_value_that_no_key_opens_is_counted_and_left_unchanged(
     pool: Pool, owner: Pool, url: str, monkeypatch: pytest.MonkeyPatch, beside: int
 ) -> None:
     monkeypatch.setattr(sealed_columns, "_ROUNDS_MAX", 1)

@@ -1,4 +1,4 @@
-"""What a batch of payments asks of PostgreSQL: few round trips, and only the commit under the account's clock."""
+"""A batch of payments takes few round trips to PostgreSQL, and holds the account's clock row only for the commit."""
 
 import secrets
 from datetime import UTC, datetime
@@ -18,12 +18,12 @@ SEAL = Seal(bytes.fromhex(SECRET_KEY))
 
 @pytest.mark.parametrize("fees", [NO_FEES, FeeTerms(pix_bps=99)], ids=["free", "with fees"])
 @pytest.mark.parametrize("count", [1, 100])
-async def test_a_batch_of_payments_is_six_round_trips_and_only_the_commit_follows_the_clock(
+async def test_a_batch_of_payments_takes_six_round_trips_and_only_the_commit_follows_the_clock(
     pool: Pool, count: int, fees: FeeTerms
 ) -> None:
     account_id = await make_account(pool)
     asked: list[str] = []
-    for _ in range(2):  # the first time a connection looks types up
+    for _ in range(2):  # On first use a connection looks up types.
         locations = [Location(secrets.randbits(60), f"pix.example.com/{secrets.token_hex(16)}") for _ in range(count)]
         charge_ids = await make_charges(pool, account_id, locations, test=False, amount_cents=1_000)
         now = datetime.now(UTC)
@@ -41,7 +41,7 @@ async def test_a_batch_of_payments_is_six_round_trips_and_only_the_commit_follow
         assert all(isinstance(each, Charge) and each.status == Status.PAID for each in outcomes)
     clock = next(at for at, query in enumerate(asked) if "INSERT INTO account_clock" in query)
     assert len(asked) == 6, asked
-    assert len(asked) - clock - 1 == 1, "the commit"
+    assert len(asked) - clock - 1 == 1, "only the commit may follow the update of the clock"
     assert asked[-1].startswith("COMMIT")
     lines = await pool.fetchval("SELECT count(*) FROM read_ledger WHERE account_id = $1", account_id)
     assert lines == 2 * count * (1 if fees is NO_FEES else 2)

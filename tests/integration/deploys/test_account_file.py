@@ -1,5 +1,5 @@
-"""An account goes from one installation to another as a file: it answers there what it answered here, to the byte, or
-nothing of it arrives."""
+"""An account moves from one installation to another as a file: the target gives the same answers as the source, to the
+byte, or takes nothing of it."""
 
 import asyncio
 import json
@@ -62,7 +62,7 @@ class Client:
         return answer.json()
 
     def seen(self, account_id: str) -> dict[str, bytes]:
-        """Everything that can be looked up, by its address: the bytes."""
+        """Returns the bytes of everything that can be looked up, by path."""
         lists = [f"/v1/{name}?limit=100" for name in LISTS]
         lists += [f"/v1/accounts/{account_id}/ledger?limit=100", f"/v1/accounts/{account_id}/balance", "/v1/me"]
         lists += ["/v1/charges/summary", "/v1/charges?payer_document=52998224725"]
@@ -80,7 +80,7 @@ class Client:
 
 
 class Target:
-    """The installation that takes the account."""
+    """The installation that imports the account."""
 
     def __init__(self, url: str, owner_url: str, secret_key: str) -> None:
         self.url, self.owner_url, self.secret_key = url, owner_url, secret_key
@@ -102,7 +102,7 @@ class Target:
 
 
 class Source:
-    """A merchant with something of everything, and the file it was written into."""
+    """A merchant with rows in every table, and the file that its account is exported to."""
 
     def __init__(self, system: System, merchant: dict[str, Any], file: Path) -> None:
         self.system, self.merchant, self.file = system, merchant, file
@@ -114,8 +114,8 @@ class Source:
     def client(self, mode: str) -> Client:
         return Client(self.system.base_url, self.merchant[mode])
 
-    def live(self) -> None:
-        """Charges of all kinds, paid, cancelled and refunded, in both modes; a withdrawal; webhooks."""
+    def do_business(self) -> None:
+        """Makes charges of all kinds, paid, cancelled and refunded, in both modes, a withdrawal, and webhooks."""
         system, test, real = self.system, self.client("test"), self.client("production")
         body = {"account_id": self.account_id, "amount": "40.00", "external_id": "pedido-7", "metadata": {"a": "ç"}}
         first = test.made("/v1/charges/pix", body, key=self.key)
@@ -134,16 +134,16 @@ class Source:
         real.made(f"/v1/charges/{paid['charge_id']}/refunds", {"amount": "10.00"})
         real.made("/v1/withdrawals", {"amount": "5.00"})
 
-    async def show(self) -> None:
-        """What its payers see it by."""
+    async def add_logo(self) -> None:
+        """Stores the logo that payers see."""
         conn = await asyncpg.connect(self.system.owner_url)
         try:
             await set_logo(conn, UUID(self.account_id), self.logo, now=datetime.now(UTC))
         finally:
             await conn.close()
 
-    def settle(self, ended: Callable[[], bool]) -> None:
-        until(ended, within_s=60, what="nothing under way")
+    def block_once(self, ended: Callable[[], bool]) -> None:
+        until(ended, within_s=60, what="the end of all orders, refunds, deliveries and withdrawals")
         self.system.json("merchant", "block", self.account_id, "--reason", "moves")
         self.seen = {mode: self.client(mode).seen(self.account_id) for mode in ("test", "production")}
 
@@ -157,8 +157,8 @@ def source(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Source]:
         source = Source(system, system.create_merchant("Loja que muda"), file)
         with receiving() as url:
             system.json("webhook", "set", source.account_id, url)
-            source.live()
-            asyncio.run(source.show())
+            source.do_business()
+            asyncio.run(source.add_logo())
             early = system.quita("account", "export", source.account_id, str(file))
             assert early.returncode == 1
             assert "block it first" in early.stderr
@@ -167,7 +167,7 @@ def source(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Source]:
                 done = asyncio.run(_under_way(system.owner_url, source.account_id))
                 return done == 0
 
-            source.settle(ended)
+            source.block_once(ended)
         done = system.quita("account", "export", source.account_id, str(file), "--json")
         assert done.returncode == 0, done.stderr
         yield source
@@ -198,7 +198,7 @@ async def target(servers: Any, source: Source) -> AsyncIterator[Target]:
         yield Target(url, owner_of(servers, url), source.system.secret_key.hex())
 
 
-async def test_it_answers_there_what_it_answered_here_to_the_byte(
+async def test_an_imported_account_gives_the_same_answers_as_at_its_source_to_the_byte(
     source: Source, target: Target, servers: Any, tmp_path: Path
 ) -> None:
     done = target.quita("account", "import", str(source.file))
@@ -208,13 +208,13 @@ async def test_it_answers_there_what_it_answered_here_to_the_byte(
     assert {
         "journal", "boleto", "payment", "refund", "withdrawal", "idempotency", "credential", "access_token",
         "dashboard_user", "account_clock", "webhook_endpoint", "webhook_delivery", "webhook_attempt", "bank_order_done",
-    } <= rows.keys(), "something of everything"  # fmt: skip
-    assert await verify(target.url) == [], "books and hash chain hold"
+    } <= rows.keys(), "rows of every kind"  # fmt: skip
+    assert await verify(target.url) == [], "books and hash chain must be consistent"
     conn = await asyncpg.connect(target.owner_url)
     assert await conn.fetchval("SELECT image FROM merchant_logo") == source.logo.image
     await conn.close()
     await _fold(target.url)
-    assert await verify(target.url) == [], "so do the totals that are made of them"
+    assert await verify(target.url) == [], "the totals computed from them must be consistent"
     with api_process(
         servers, tmp_path, DATABASE_URL=target.url, SECRET_KEY=target.secret_key, BASE_URL=source.system.base_url,
         APP_URL=source.system.app_url, DOCS_URL=source.system.docs_url, BANK_URL=source.system.bank_url,
@@ -224,12 +224,12 @@ async def test_it_answers_there_what_it_answered_here_to_the_byte(
             assert there.keys() == source.seen[mode].keys()
             for path, seen in source.seen[mode].items():
                 assert there[path] == seen, path
-        _goes_on(api, source)
+        _assert_promises_are_kept(api, source)
     assert await verify(target.url) == []
 
 
 async def _fold(url: str) -> None:
-    """What a worker does each second for reports and for the chain of hashes."""
+    """Folds the totals and seals the hash chain, as a worker does every second."""
     conn = await connect(url)
     try:
         for _ in range(20):
@@ -244,8 +244,8 @@ async def _fold(url: str) -> None:
         await conn.close()
 
 
-def _goes_on(api: ApiProcess, source: Source) -> None:
-    """What was promised here is kept there: a key replays, the feed's numbers go on."""
+def _assert_promises_are_kept(api: ApiProcess, source: Source) -> None:
+    """Asserts that an idempotency key of the source replays at the target, and that the account arrives blocked."""
     client = Client(api.base_url, source.merchant["test"])
     again = client.post(
         "/v1/charges/pix",
@@ -256,10 +256,12 @@ def _goes_on(api: ApiProcess, source: Source) -> None:
     refused = Client(api.base_url, source.merchant["production"]).post(
         "/v1/charges/pix", {"account_id": source.account_id, "amount": "1.00"}
     )
-    assert refused.json()["error"]["code"] == "KYC_REQUIRED", "it arrives blocked: nothing begins in both places"
+    assert refused.json()["error"]["code"] == "KYC_REQUIRED", (
+        "the account must arrive blocked, so that it does not run in both places"
+    )
 
 
-async def test_an_account_that_is_there_is_not_taken_again(source: Source, target: Target) -> None:
+async def test_an_account_that_exists_is_not_imported_again(source: Source, target: Target) -> None:
     assert target.quita("account", "import", str(source.file)).returncode == 0
     rows = await target.rows()
     again = target.quita("account", "import", str(source.file))
@@ -277,7 +279,7 @@ def _another_amount(lines: list[str]) -> list[str]:
 
 
 def _another_reference(lines: list[str]) -> list[str]:
-    """Which no sum knows of."""
+    """Changes a text that no sum covers."""
     return [line.replace("pedido-7", "pedido-8") for line in lines]
 
 
@@ -287,13 +289,13 @@ def _without_a_payment(lines: list[str]) -> list[str]:
 
 
 @pytest.mark.parametrize("spoil", [_cut, _another_amount, _another_reference, _without_a_payment])
-@pytest.mark.parametrize("sealed_again", [False, True], ids=["as it is", "with a digest that fits"])
-async def test_a_file_that_was_changed_leaves_nothing(
+@pytest.mark.parametrize("sealed_again", [False, True], ids=["old digest", "matching digest"])
+async def test_a_file_that_was_changed_imports_nothing(
     source: Source, target: Target, tmp_path: Path, spoil: Callable[[list[str]], list[str]], sealed_again: bool
 ) -> None:
     lines = spoil(source.file.read_text(encoding="utf-8").splitlines(keepends=True))
     if sealed_again:
-        lines = _sealed(lines)
+        lines = _with_matching_digest(lines)
     spoilt = tmp_path / "spoilt.jsonl"
     spoilt.write_text("".join(lines), encoding="utf-8")
     done = target.quita("account", "import", str(spoilt))
@@ -302,8 +304,8 @@ async def test_a_file_that_was_changed_leaves_nothing(
     assert await target.rows() == 0
 
 
-def _sealed(lines: list[str]) -> list[str]:
-    """With a digest and numbers of rows that fit, as somebody would make it who knows the format."""
+def _with_matching_digest(lines: list[str]) -> list[str]:
+    """Replaces the digest and the row counts by matching ones, as a forger who knows the format would."""
     from collections import Counter
     from hashlib import sha256
 
@@ -316,7 +318,7 @@ def _sealed(lines: list[str]) -> list[str]:
     return [*lines[:-1], json.dumps(end) + "\n"]
 
 
-async def test_without_the_same_secret_key_nothing_is_taken(source: Source, target: Target) -> None:
+async def test_an_import_without_the_secret_key_of_the_source_imports_nothing(source: Source, target: Target) -> None:
     for key in (secrets.token_hex(32), f"7:{target.secret_key}", f"1:{target.secret_key},2:{secrets.token_hex(32)}"):
         done = target.quita("account", "import", str(source.file), SECRET_KEY=key)
         assert done.returncode == 1
@@ -325,17 +327,17 @@ async def test_without_the_same_secret_key_nothing_is_taken(source: Source, targ
     more = target.quita(
         "account", "import", str(source.file), SECRET_KEY=f"2:{secrets.token_hex(32)},1:{target.secret_key}"
     )
-    assert more.returncode == 0, "a newer key beside it is none of its business"
+    assert more.returncode == 0, "an additional newer key must not matter"
 
 
-def test_the_file_shows_no_secret_and_is_its_owners_alone(source: Source) -> None:
+def test_the_file_shows_no_secret_and_only_its_owner_can_read_it(source: Source) -> None:
     assert source.file.stat().st_mode & 0o777 == 0o600
     text = source.file.read_text(encoding="utf-8")
     for secret in ("Maria da Silva", "52998224725", source.merchant["test"]["client_secret"], "whsec_"):
         assert secret not in text, secret
 
 
-def test_an_existing_file_is_not_written_over(source: Source) -> None:
+def test_an_export_does_not_overwrite_an_existing_file(source: Source) -> None:
     before = source.file.read_bytes()
     done = source.system.quita("account", "export", source.account_id, str(source.file))
     assert done.returncode == 1
@@ -343,7 +345,7 @@ def test_an_existing_file_is_not_written_over(source: Source) -> None:
     assert source.file.read_bytes() == before
 
 
-def test_of_every_table_with_an_account_it_is_decided_whether_it_goes_along() -> None:
+def test_every_table_with_an_account_is_either_exported_derived_or_left_behind() -> None:
     blocks = re.findall(r"^CREATE TABLE (\w+) \((.*?)^\)", SCHEMA.read_text(encoding="utf-8"), re.S | re.M)
     of_an_account = {name for name, columns in blocks if re.search(r"^ +account_id uuid", columns, re.M)}
     derived = {*READ, *(name for name in of_an_account if name.startswith(("report_", "span_")))}

@@ -1,4 +1,4 @@
-"""The database is lost, and stood up again as it was at an instant, with the commands an operator has."""
+"""A lost database is restored to its state at an instant, with the commands of an operator."""
 
 import asyncio
 import contextlib
@@ -32,7 +32,7 @@ from tests.support.system import ROOT, remove_home, temporary_home, until
 
 @pytest.fixture
 def lost() -> Iterator[EmbeddedPostgres]:
-    """The cluster that will be lost."""
+    """The cluster that a test loses."""
     home, postgres = temporary_home(), EmbeddedPostgres()
     try:
         postgres.start(home, fsync=False)
@@ -62,8 +62,8 @@ def quita(env: dict[str, str], *arguments: str, code: int = 0) -> Any:
     return json.loads(done.stdout) if code == 0 or done.stdout else done.stderr
 
 
-# It looks once a minute by itself.
-_OFTEN = """
+# By default the command looks once a minute.
+_RUN_OFTEN = """
 import sys
 from cli.backups import backup
 from cli.main import main
@@ -75,11 +75,11 @@ sys.exit(main(["backup", "run"]))
 
 
 @contextlib.contextmanager
-def running(env: dict[str, str], folder: Path) -> Iterator[None]:
-    """`quita backup run` that looks once a second, until the block ends; it then ends with 0."""
+def backup_running(env: dict[str, str], folder: Path) -> Iterator[None]:
+    """Runs `quita backup run`, looking once a second, until the block ends; asserts that it then exits with 0."""
     log = folder / "backup.log"
     with log.open("wb") as out:
-        process = subprocess.Popen([sys.executable, "-c", _OFTEN], cwd=ROOT, env=env, stdout=out, stderr=out)
+        process = subprocess.Popen([sys.executable, "-c", _RUN_OFTEN], cwd=ROOT, env=env, stdout=out, stderr=out)
     try:
         yield
         process.terminate()
@@ -99,27 +99,27 @@ async def connected(url: str) -> AsyncIterator[Any]:
         await conn.close()
 
 
-async def _received(dsn: str) -> None:
-    """Wait until the archive has what is written now."""
+async def _wait_until_received(dsn: str) -> None:
+    """Waits until the archive has received everything written so far."""
     async with connected(dsn) as conn:
         written = await conn.fetchval("SELECT pg_current_wal_insert_lsn()::text")
 
-        async def there() -> bool:
-            # A server that has nothing to do writes its buffers out when it is asked to.
+        async def received() -> bool:
+            # An idle server writes its WAL buffers out when it is asked to switch the segment.
             await conn.execute("SELECT pg_switch_wal()")
             asked = "SELECT bool_or(flush_lsn >= $1::text::pg_lsn) FROM pg_stat_replication WHERE application_name = $2"
             return bool(await conn.fetchval(asked, written, "pg_receivewal"))
 
         for _ in range(200):
-            if await there():
+            if await received():
                 return
             await conn.execute("SELECT pg_sleep(0.1)")
         raise AssertionError("the log is not received")
 
 
-def stood_up(home: Path, archived: Path, lost_home: Path) -> EmbeddedPostgres:
-    """A server on what was restored in this home, with the passwords of the one that was lost; ready when it has
-    recovered. Root's server runs as another user, who may read the archive in `home`/postgres/wal."""
+def start_restored_server(home: Path, archived: Path, lost_home: Path) -> EmbeddedPostgres:
+    """Starts a server on the restored folder in `home`, with the passwords of the lost server; it is ready when it has
+    recovered. A server started by root runs as another user, who can read the archive in `home`/postgres/wal."""
     for name in ("postgres.password", "postgres.app.password", "postgres.report.password"):
         shutil.copy(lost_home / name, home / name)
     shutil.copytree(archived, home / "postgres" / "wal")
@@ -136,13 +136,13 @@ async def _charge(api: Api) -> str:
     return made
 
 
-async def test_a_lost_database_is_stood_up_as_it_was_at_an_instant(
+async def test_a_lost_database_is_restored_to_its_state_at_an_instant(
     servers: Any, lost: EmbeddedPostgres, backups: dict[str, str], tmp_path: Path
 ) -> None:
-    """What was created before it is there, with its projections; what came after it is not."""
+    """Charges created before the instant are restored, with their projections; charges created after it are not."""
     await migrate(lost.dsn, app_url=lost.app_dsn, report_url=lost.report_dsn)
     assert "there is no base backup" in quita(backups, "list", code=1)["late"]
-    with running(backups, tmp_path):
+    with backup_running(backups, tmp_path):
         async with open_api(lost.app_dsn, servers.redis_url) as api:
             in_base = await _charge(api)
             until(lambda: (tmp_path / "copied" / "base").is_dir() and base_backups(_settings(backups)), within_s=240)
@@ -150,7 +150,7 @@ async def test_a_lost_database_is_stood_up_as_it_was_at_an_instant(
             async with connected(lost.dsn) as conn:
                 instant = await conn.fetchval("SELECT clock_timestamp()")
             after = await _charge(api)
-            await _received(lost.dsn)
+            await _wait_until_received(lost.dsn)
     assert quita(backups, "list")["late"] is None
     assert quita(backups, "verify")["faults"] == []
     os.kill(lost.pid, signal.SIGKILL)
@@ -160,10 +160,10 @@ async def test_a_lost_database_is_stood_up_as_it_was_at_an_instant(
     into, wal = home / "postgres" / "data", home / "postgres" / "wal"
     told = quita(backups, "restore", "--to", instant.isoformat(), "--into", str(into), "--wal", str(wal))
     assert told["folder"] == str(into)
-    restored = stood_up(home, tmp_path / "backups of ours" / "wal", lost._home)
+    restored = start_restored_server(home, tmp_path / "backups of ours" / "wal", lost._home)
     try:
         async with connected(restored.dsn) as conn:
-            async with asyncio.timeout(60):  # it answers reads before it has recovered
+            async with asyncio.timeout(60):  # The server answers reads before it has recovered.
                 while await conn.fetchval("SELECT pg_is_in_recovery()"):  # noqa: ASYNC110
                     await asyncio.sleep(0.05)
             found = {str(row["charge_id"]) for row in await conn.fetch("SELECT charge_id FROM charge")}
@@ -180,16 +180,16 @@ async def test_a_lost_database_is_stood_up_as_it_was_at_an_instant(
         remove_home(home)
 
 
-async def test_what_was_taken_before_the_log_was_received_is_followed_by_one_that_can_be_gone_on_from(
+async def test_a_base_backup_taken_before_the_log_was_received_is_followed_by_a_usable_one(
     lost: EmbeddedPostgres, backups: dict[str, str], tmp_path: Path
 ) -> None:
-    """And a server without the slot, as a standby that was promoted, is given one."""
+    """A server without the replication slot, like a promoted standby, gets one."""
     quita(backups, "take")
     async with connected(lost.dsn) as conn:
         await conn.execute("CREATE TABLE written (n integer)")
         await conn.execute("SELECT pg_switch_wal()")
         settings = _settings(backups)
-        with running(backups, tmp_path):
+        with backup_running(backups, tmp_path):
             until(lambda: len(base_backups(settings)) == 2, within_s=240)
             assert quita(backups, "list")["late"] is None
             assert quita(backups, "verify", "--all")["faults"] == []
@@ -200,7 +200,7 @@ async def test_what_was_taken_before_the_log_was_received_is_followed_by_one_tha
                     await conn.execute("SELECT pg_drop_replication_slot('quita_backup')")
                     break
                 await asyncio.sleep(0.05)
-            await asyncio.wait_for(_received(lost.dsn), 60)
+            await asyncio.wait_for(_wait_until_received(lost.dsn), 60)
         assert quita(backups, "verify", "--all")["faults"] == []
 
 
@@ -208,7 +208,7 @@ def _settings(env: dict[str, str]) -> BackupSettings:
     return read_backups(env)
 
 
-def _made(folder: Path, name: str, ended_at: datetime, segment: str) -> None:
+def _add_base_backup(folder: Path, name: str, ended_at: datetime, segment: str) -> None:
     (folder / "base" / name).mkdir(parents=True)
     made = BaseBackup(name, ended_at, ended_at, 1, segment)
     (folder / "base" / f"{name}.json").write_bytes(msgspec.json.encode(made))
@@ -217,40 +217,40 @@ def _made(folder: Path, name: str, ended_at: datetime, segment: str) -> None:
 _NOW = datetime(2026, 11, 20, 12, tzinfo=UTC)
 
 
-def _kept(tmp_path: Path) -> BackupSettings:
+def _archive_settings(tmp_path: Path) -> BackupSettings:
     return read_backups({"BACKUP_DIR": str(tmp_path), "BACKUP_KEPT_DAYS": "7"})
 
 
-def test_what_the_kept_days_need_stays_and_the_rest_goes(tmp_path: Path) -> None:
-    """The newest base backup before the bound is what the first kept instants are restored from."""
+def test_pruning_keeps_what_the_kept_days_need_and_deletes_the_rest(tmp_path: Path) -> None:
+    """The newest base backup before the bound is kept: the first kept instants are restored from it."""
     for days, segment in ((20, "0B"), (9, "0D"), (8, "0E"), (1, "FF")):
-        _made(tmp_path, f"b{99 - days}", _NOW - timedelta(days=days), f"0000000100000000000000{segment}")
+        _add_base_backup(tmp_path, f"b{99 - days}", _NOW - timedelta(days=days), f"0000000100000000000000{segment}")
     (tmp_path / "wal").mkdir()
     names = ["0000000100000000000000" + number for number in ("0B", "0C", "0D", "0E", "0F")]
     for name in (*names, "00000002.history"):
         (tmp_path / "wal" / name).touch()
-    settings = _kept(tmp_path)
+    settings = _archive_settings(tmp_path)
     assert prune(settings, now=_NOW) == ["b79", "b90"]
     assert [each.name for each in base_backups(settings)] == ["b91", "b98"]
     assert sorted(path.name for path in (tmp_path / "wal").iterdir()) == [*names[3:], "00000002.history"]
     assert prune(settings, now=_NOW) == []
 
 
-def test_a_hole_in_the_log_is_told(tmp_path: Path) -> None:
+def test_a_gap_in_the_log_is_reported(tmp_path: Path) -> None:
     (tmp_path / "wal").mkdir(parents=True)
-    # Segments are numbered to FF, then the next 32 bits count; a timeline begins where it branched off.
+    # After segment FF the next 32 bits of the name count up; a timeline begins where it branched off.
     for name in ("0000000100000000000000FE", "0000000100000000000000FF", "000000010000000100000000",
                  "000000010000000100000002", "000000020000000100000001.partial"):  # fmt: skip
         (tmp_path / "wal" / name).touch()
-    settings = _kept(tmp_path)
+    settings = _archive_settings(tmp_path)
     assert archive(settings).holes == ["000000010000000100000002"]
     assert compare(settings, [], tell=print) == ["the log is missing before 000000010000000100000002"]
 
 
-def test_a_restore_tells_of_a_base_backup_that_is_cut_off_and_of_a_hole_in_the_log(tmp_path: Path) -> None:
-    """To the end of the log a server recovers as far as the hole, and opens without a word of what is missing."""
-    settings, told = _kept(tmp_path), list[str]()
-    _made(tmp_path, "d01", _NOW, "000000010000000000000001")
+def test_a_restore_reports_a_truncated_base_backup_and_a_gap_in_the_log(tmp_path: Path) -> None:
+    """A server that restores to the end of the log recovers as far as the gap, and opens without reporting it."""
+    settings, told = _archive_settings(tmp_path), list[str]()
+    _add_base_backup(tmp_path, "d01", _NOW, "000000010000000000000001")
     for name in ("base.tar.gz", "pg_wal.tar.gz"):
         with tarfile.open(tmp_path / "base" / "d01" / name, "w:gz") as packed:
             packed.add(ROOT / "README.md", "PG_VERSION")
@@ -266,8 +266,8 @@ def test_a_restore_tells_of_a_base_backup_that_is_cut_off_and_of_a_hole_in_the_l
         restore(settings, to=None, into=tmp_path / "cut", wal=None, tell=told.append)
 
 
-def test_beside_a_base_backup_that_hangs_the_log_is_received_and_the_archive_can_end(tmp_path: Path) -> None:
-    """As one of a server that does not answer any more; of a large one it takes hours."""
+def test_a_hanging_base_backup_blocks_neither_the_receiving_of_the_log_nor_a_shutdown(tmp_path: Path) -> None:
+    """A base backup hangs when its server no longer answers, and takes hours for a large database."""
     programs, receiving = tmp_path / "programs", tmp_path / "receiving"
     programs.mkdir()
     for name, does in (
@@ -293,9 +293,9 @@ def test_beside_a_base_backup_that_hangs_the_log_is_received_and_the_archive_can
         running.wait()
 
 
-def test_an_archive_that_nothing_is_added_to_is_late(tmp_path: Path) -> None:
-    settings = _kept(tmp_path)
-    _made(tmp_path, "d01", _NOW, "000000010000000000000001")
+def test_an_archive_that_receives_nothing_is_late(tmp_path: Path) -> None:
+    settings = _archive_settings(tmp_path)
+    _add_base_backup(tmp_path, "d01", _NOW, "000000010000000000000001")
     (tmp_path / "wal").mkdir()
     assert is_late(settings, now=_NOW) == "the log is not received"
     segment = tmp_path / "wal" / "000000010000000000000001.partial"
@@ -306,11 +306,11 @@ def test_an_archive_that_nothing_is_added_to_is_late(tmp_path: Path) -> None:
     assert "newest base backup" in (is_late(settings, now=_NOW + timedelta(days=3)) or "")
 
 
-def test_a_base_backup_that_the_log_does_not_go_on_from_is_told(tmp_path: Path) -> None:
-    settings = _kept(tmp_path)
-    _made(tmp_path, "d01", _NOW, "000000010000000000000002")
+def test_a_base_backup_that_the_log_does_not_continue_is_reported(tmp_path: Path) -> None:
+    settings = _archive_settings(tmp_path)
+    _add_base_backup(tmp_path, "d01", _NOW, "000000010000000000000002")
     (tmp_path / "wal").mkdir()
-    assert goes_on(settings), "nothing is received yet"
+    assert goes_on(settings), "before anything is received no gap can be known"
     segment = tmp_path / "wal" / "000000010000000000000005.partial"
     segment.touch()
     os.utime(segment, (_NOW.timestamp(),) * 2)
@@ -324,30 +324,30 @@ def test_a_base_backup_that_the_log_does_not_go_on_from_is_told(tmp_path: Path) 
 def test_a_base_backup_whose_description_cannot_be_read_is_named_and_hides_no_other(
     tmp_path: Path, described: bytes, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """As power that failed before its few bytes were on the disk leaves it."""
+    """A power failure before the few bytes are on disk leaves such a file."""
     from cli.main import main
 
     monkeypatch.setenv("BACKUP_DIR", str(tmp_path))
     for name in ("d01", "d02"):
-        _made(tmp_path, name, _NOW, "000000010000000000000001")
+        _add_base_backup(tmp_path, name, _NOW, "000000010000000000000001")
     broken = tmp_path / "base" / "d02.json"
     broken.write_bytes(described)
     assert main(["backup", "list"]) == 1
     shown = capsys.readouterr().out
     assert "d01  ended 2026-11-20" in shown
     assert f"{broken} cannot be read" in shown
-    assert f"{broken} cannot be read" in compare(_kept(tmp_path), [], tell=print)[0]
-    assert prune(_kept(tmp_path), now=_NOW + timedelta(days=30)) == []
+    assert f"{broken} cannot be read" in compare(_archive_settings(tmp_path), [], tell=print)[0]
+    assert prune(_archive_settings(tmp_path), now=_NOW + timedelta(days=30)) == []
 
 
 @pytest.mark.parametrize("name", ["BACKUP_EVERY_H", "BACKUP_KEPT_DAYS"])
 @pytest.mark.parametrize("given", ["0", "-1", "1.5", "a day", "1000000"])
-def test_a_setting_that_cannot_be_is_refused_by_name(tmp_path: Path, name: str, given: str) -> None:
+def test_an_invalid_setting_is_refused_by_its_name(tmp_path: Path, name: str, given: str) -> None:
     with pytest.raises(ValueError, match=name):
         read_backups({"BACKUP_DIR": str(tmp_path), name: given})
 
 
-def test_every_setting_of_backups_is_told_to_operators() -> None:
+def test_every_setting_of_backups_is_documented_for_operators() -> None:
     told = (ROOT / "docs" / "settings.md").read_text(encoding="utf-8")
     names = {"folder": "DIR", "programs": "PROGRAMS"}
     for field in BackupSettings.__struct_fields__:
@@ -363,7 +363,7 @@ def test_every_setting_of_backups_is_told_to_operators() -> None:
         (("take",), "BACKUP_DATABASE_URL is not set"),
     ],
 )
-def test_what_cannot_be_done_is_said_in_one_line(
+def test_a_command_that_cannot_be_run_says_why(
     tmp_path: Path, arguments: tuple[str, ...], said: str, capsys: pytest.CaptureFixture[str],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:  # fmt: skip
@@ -376,12 +376,12 @@ def test_what_cannot_be_done_is_said_in_one_line(
     assert said in shown[-1]
 
 
-def test_a_folder_that_holds_a_database_is_not_restored_into(
+def test_a_restore_into_a_folder_that_is_not_empty_is_refused(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     from cli.main import main
 
-    _made(tmp_path, "d01", _NOW, "000000010000000000000001")
+    _add_base_backup(tmp_path, "d01", _NOW, "000000010000000000000001")
     monkeypatch.setenv("BACKUP_DIR", str(tmp_path))
     assert main(["backup", "restore", "--to", "latest", "--into", str(tmp_path)]) == 1
     assert "is not empty" in capsys.readouterr().err

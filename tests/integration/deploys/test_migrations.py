@@ -1,5 +1,5 @@
-"""A release is rolled out beside the one before: its migrations hold up nobody, may be cut off anywhere, and leave a
-schema that running code works on."""
+"""A release is rolled out beside the previous one: its migrations block no request, may be interrupted anywhere, and
+leave a schema on which the running code works."""
 
 import asyncio
 import contextlib
@@ -23,7 +23,7 @@ _QUICK = Patience(lock_s=0.2, pause_s=0.1, pause_s_max=0.1, tries_max=200)
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    """The migrations of a later release: the present ones and what a test adds."""
+    """The migrations of a later release: the present ones and those that a test adds."""
     made = tmp_path / "migrations"
     made.mkdir()
     (made / "baseline").symlink_to(MIGRATIONS / "baseline")
@@ -46,7 +46,7 @@ async def owner(servers: Any, database: str) -> AsyncIterator[Any]:
 
 
 class _Load:
-    """A merchant's program: creations one after the other, each looked up, and every tenth of them paid."""
+    """A merchant's program: it creates charges one after the other, looks each up, and pays every tenth."""
 
     def __init__(self, base_url: str, account_id: str, token: str) -> None:
         self._base_url, self._account_id, self._token = base_url, account_id, token
@@ -95,10 +95,10 @@ async def _until(true: Any) -> None:
     await asyncio.to_thread(until, true)
 
 
-async def test_a_long_transaction_keeps_a_migration_waiting_and_no_request_behind_it(
+async def test_a_migration_that_waits_for_a_long_transaction_blocks_no_request(
     servers: Any, database: str, owner: Any, folder: Path, tmp_path: Path
 ) -> None:
-    """The lock is held for as long as it takes to try six times; requests go on all the while."""
+    """The transaction stays open until the migration has tried six times; requests succeed all the while."""
     (folder / "0016_note.sql").write_text(
         "-- expand\nALTER TABLE charge ADD COLUMN note text NOT NULL DEFAULT '', ADD COLUMN noted_at timestamptz;\n"
     )
@@ -110,7 +110,7 @@ async def test_a_long_transaction_keeps_a_migration_waiting_and_no_request_behin
     async with _load(servers, database, tmp_path) as load:
         await _until(lambda: load.done > 3)
         async with owner.transaction():
-            await owner.execute("SELECT FROM charge LIMIT 1")  # a report that is read for an hour
+            await owner.execute("SELECT FROM charge LIMIT 1")  # Stands for a report that runs for an hour.
             going = asyncio.create_task(
                 migrate(owner_of(servers, database), folder=folder, patience=_QUICK, tell=told.append)
             )
@@ -121,12 +121,12 @@ async def test_a_long_transaction_keeps_a_migration_waiting_and_no_request_behin
         assert await going == ["0016_note", "0017_read", "0018_index"]
         assert told[-3:] == [f"{name}: applied" for name in ("0016_note", "0017_read", "0018_index")]
         before = load.done
-        await _until(lambda: load.done > before + 12)  # the old code, with what it had prepared, on the new schema
+        await _until(lambda: load.done > before + 12)  # The old code, with its prepared statements, on the new schema.
         assert load.failed == []
     assert await owner.fetchval("SELECT count(*) FROM charge WHERE note = ''") >= load.done
 
 
-async def test_a_migration_that_never_gets_its_lock_ends_and_is_gone_on_with(
+async def test_a_migration_that_gets_no_lock_fails_and_the_next_run_continues_with_it(
     servers: Any, database: str, owner: Any, folder: Path
 ) -> None:
     (folder / "0016_first.sql").write_text("-- expand\nALTER TABLE account ADD COLUMN first int;\n")
@@ -139,7 +139,7 @@ async def test_a_migration_that_never_gets_its_lock_ends_and_is_gone_on_with(
     assert await migrate(url, folder=folder, patience=once) == ["0017_second"]
 
 
-async def test_an_index_whose_building_was_cut_off_is_built_again(
+async def test_an_index_whose_build_was_interrupted_is_built_again(
     servers: Any, database: str, owner: Any, folder: Path
 ) -> None:
     (folder / "0016_index.sql").write_text(
@@ -149,9 +149,9 @@ async def test_an_index_whose_building_was_cut_off_is_built_again(
     url, told = owner_of(servers, database), list[str]()
     other = await asyncpg.connect(url)
     async with other.transaction():
-        await other.execute("LOCK TABLE account IN ROW EXCLUSIVE MODE")  # a writer, for whose end the index waits
+        await other.execute("LOCK TABLE account IN ROW EXCLUSIVE MODE")  # The index build waits for this writer.
         going = asyncio.create_task(migrate(url, folder=folder, tell=told.append))
-        building = (  # a building has a row here before its index is in the catalogue: only one that waits is cut off
+        building = (  # A build has a row here before its index is in the catalogue, so only a waiting build is killed.
             "SELECT pid FROM pg_stat_progress_create_index WHERE datname = current_database()"
             " AND phase = 'waiting for writers before build'"
         )
@@ -169,8 +169,8 @@ async def test_an_index_whose_building_was_cut_off_is_built_again(
     assert [await owner.fetchval(valid, name) for name in ("account_one", "account_two")] == [True, True]
 
 
-async def test_two_that_migrate_at_once_do_it_one_after_the_other(servers: Any, database: str, folder: Path) -> None:
-    """Also with an index that is built concurrently, which waits for whoever has a snapshot."""
+async def test_concurrent_migrations_run_one_after_the_other(servers: Any, database: str, folder: Path) -> None:
+    """Also when an index is built concurrently, which waits for every transaction that has a snapshot."""
     (folder / "0016_index.sql").write_text(
         "-- outside a transaction\nCREATE INDEX CONCURRENTLY account_one ON account (name);\n"
     )
@@ -180,7 +180,7 @@ async def test_two_that_migrate_at_once_do_it_one_after_the_other(servers: Any, 
     assert sorted(done) == [[], [], ["0016_index"]]
 
 
-async def test_an_older_release_migrates_nothing_and_is_refused_only_when_something_it_uses_is_gone(
+async def test_an_older_release_is_refused_only_after_a_migration_that_removes_what_it_uses(
     servers: Any, database: str, folder: Path
 ) -> None:
     url = owner_of(servers, database)

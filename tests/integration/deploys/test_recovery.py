@@ -1,4 +1,4 @@
-"""A database that was restored to an earlier instant pays nobody twice and hands out no number twice."""
+"""A database that was restored to an earlier instant pays nothing out twice and hands out no boleto number twice."""
 
 import asyncio
 import json
@@ -79,7 +79,7 @@ class Restored:
             )
         return withdrawal_id.hex
 
-    async def orders_refund(self, account_id: UUID, kind: str, *, cents: int) -> None:
+    async def order_refund(self, account_id: UUID, kind: str, *, cents: int) -> None:
         await self.pool.execute(
             "INSERT INTO bank_order (order_id, account_id, test, bank, kind, request, due_at, created_at)"
             " VALUES ($1, $2, false, '001', $3, jsonb_build_object('amount_cents', $4::bigint), now(), now())",
@@ -90,7 +90,7 @@ class Restored:
         return [order.kind for order in await claim_money(self.context, OrderLane.REFUND, Mode.PRODUCTION, 10)]
 
     async def sent(self) -> list[str]:
-        """A worker does what is due; what the bank has sent by then."""
+        """Lets a worker execute all due withdrawals; returns the ids of the transfers that the bank has sent."""
         await WithdrawalOrderWorker(self.context).drain()
         return [row["id"] for row in await self.pool.fetch("SELECT id FROM simulated_transfer")]
 
@@ -113,25 +113,29 @@ async def restored(servers: Any) -> AsyncIterator[Restored]:
             await pool.close()
 
 
-async def test_nothing_is_sent_before_somebody_has_compared_with_the_bank(restored: Restored) -> None:
+async def test_payouts_of_a_restored_database_are_held_until_compared_with_the_bank_and_released(
+    restored: Restored,
+) -> None:
     account_id = await make_account(restored.pool)
     await put_money(restored.pool, account_id, 10_000)
     asked = await restored.withdraw(account_id)
-    await restored.orders_refund(account_id, "refund_transfer", cents=500)
-    await restored.orders_refund(account_id, "refund_return", cents=70)
+    await restored.order_refund(account_id, "refund_transfer", cents=500)
+    await restored.order_refund(account_id, "refund_return", cents=70)
     assert await restored.sent() == []
-    assert await restored.refunds_claimed() == ["refund_return"], "what goes back the way it came goes once"
+    assert await restored.refunds_claimed() == ["refund_return"], (
+        "a return of the original payment is idempotent at the bank, and is not held"
+    )
     state = restored.recover("status", code=1)
     assert (state["held"], state["restored_to"], state["began_at"]) == (True, INSTANT, None)
     assert (state["orders"], state["cents"]) == (2, 1500)
     assert "not begun" in restored.recover("release", "--compared-by", "Ana", code=1)
 
     restored.recover("begin")
-    assert await restored.sent() == [], "what was begun is held until it is released"
+    assert await restored.sent() == [], "payouts stay held until they are released"
     assert "quita recover compare" in restored.recover("release", "--compared-by", "Ana", code=1)
-    # The wallet's money was put there by no payer.
+    # The money in the wallet comes from the test and not from a payer, so the bank does not list it.
     assert [each["what"] for each in (await restored.compare(code=1))["differences"]] == ["missing_at_bank"]
-    assert await restored.sent() == [], "comparing lifts nothing"
+    assert await restored.sent() == [], "a comparison must not release payouts"
     restored.recover("release", "--compared-by", "Ana", "--differences", "1")
     assert await restored.sent() == [asked]
     assert await restored.refunds_claimed() == ["refund_transfer"]
@@ -142,8 +146,8 @@ async def test_nothing_is_sent_before_somebody_has_compared_with_the_bank(restor
     assert await verify(restored.url) == []
 
 
-async def test_no_number_of_a_boleto_is_handed_out_again(restored: Restored) -> None:
-    """However often it is asked for, numbers are raised once a restore: ten digits are what the bank's field has."""
+async def test_no_boleto_number_is_handed_out_again_after_a_restore(restored: Restored) -> None:
+    """Numbers are raised once per restore, however often `begin` runs: the bank's field has only ten digits."""
     async with restored.pool.acquire() as conn:
         before = await take_block(conn)
         begun = restored.recover("begin", "--numbers", "1234")
@@ -155,26 +159,26 @@ async def test_no_number_of_a_boleto_is_handed_out_again(restored: Restored) -> 
 
 
 @pytest.mark.parametrize("given", ["yesterday", "31/01/2026 12:00", "2026-13-01T00:00:00Z", "2999-01-01T00:00:00Z"])
-async def test_what_is_no_instant_of_the_past_begins_nothing(restored: Restored, given: str) -> None:
-    """It would hold payouts and raise numbers for a restore that can be compared with no bank, and once more for the
-    instant that was meant."""
+async def test_a_recovery_does_not_begin_with_an_invalid_or_a_future_instant(restored: Restored, given: str) -> None:
+    """Otherwise it would hold payouts and raise numbers for a restore that cannot be compared with the bank, and then
+    again for the right instant."""
     assert "--restored-to" in restored.recover("begin", "--restored-to", given, code=1)
     state = restored.recover("status", code=1)
     assert (state["restored_to"], state["began_at"], state["boletos_to"]) == (INSTANT, None, None)
 
 
-async def test_the_application_cannot_release_what_is_held(restored: Restored) -> None:
+async def test_the_application_role_cannot_release_held_payouts(restored: Restored) -> None:
     restored.recover("begin")
     async with restored.pool.acquire() as conn:
         with pytest.raises(asyncpg.InsufficientPrivilegeError):
             await conn.execute("UPDATE recovery SET released_at = now()")
 
 
-async def test_a_server_that_was_never_restored_holds_nothing(pool: Any) -> None:
+async def test_a_database_that_was_never_restored_holds_no_payouts(pool: Any) -> None:
     assert await pool.fetchval("SELECT payouts_held()") is False
 
 
-def test_in_production_comparing_knows_the_owners_url_beside_the_services_settings(
+def test_a_command_in_production_reads_the_owners_url_beside_the_services_settings(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     given = {

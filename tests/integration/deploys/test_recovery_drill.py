@@ -1,5 +1,5 @@
-"""A restore drill: a database falls back to an earlier instant, its bank does not. What the bank received since is
-booked once, what it sent is told, and nothing is sent before somebody has said that this is settled."""
+"""A restore drill: a database is restored to an earlier instant, and its bank is not. What the bank received since is
+booked once, what it sent since is reported, and no payout is sent before an operator confirms that this is settled."""
 
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
@@ -31,15 +31,15 @@ from workers.orders.withdrawal import WithdrawalOrderWorker
 
 
 class Drill(Restored):
-    """`bank` keeps its books in a database of its own, which is not restored."""
+    """A restored database whose `bank` keeps its books in another database, which is not restored."""
 
     async def sent_by_us(self, id: str) -> bool:
-        """Whether the bank has sent it, after a worker did what is due."""
+        """Lets a worker execute all due withdrawals; returns whether the bank has sent this transfer."""
         await WithdrawalOrderWorker(self.context).drain()
         return await self.bank.bank.transfers.booked_transfer(id) is not None
 
-    async def told(self, bank: Any) -> set[tuple[str, str, str]]:
-        """What of the last hour differs from what `bank` lists."""
+    async def differences_of_last_hour(self, bank: Any) -> set[tuple[str, str, str]]:
+        """Compares the last hour with what `bank` lists; returns the differences."""
         self.context.banks.production["001"] = bank
         until = utc_now() + timedelta(seconds=1)
         found = await compare_statement(
@@ -48,21 +48,21 @@ class Drill(Restored):
         return {(each.of, each.what, each.reference) for each in found.differences}
 
 
-async def received(bank: RunningBoletoBank, charge_id: UUID, cents: int) -> str:
-    """A payer pays, and the bank knows of it alone."""
+async def pay_at_bank(bank: RunningBoletoBank, charge_id: UUID, cents: int) -> str:
+    """A payer pays the charge, and only the bank knows; returns the endToEndId."""
     at = to_millisecond(utc_now())
     paid = PayerPix(end_to_end_id=new_end_to_end_id(at), txid=charge_id.hex, amount_cents=cents, paid_at=at)
     await bank.bank.receive([paid], tell=False)
     return paid.end_to_end_id
 
 
-async def charges(pool: Pool, bank: RunningBoletoBank, account_id: UUID, count: int) -> list[UUID]:
+async def create_charges(pool: Pool, bank: RunningBoletoBank, account_id: UUID, count: int) -> list[UUID]:
     made = await bank.bank.pix.create_locations(count)
     return await make_charges(pool, account_id, made.value, test=False, amount_cents=2000)
 
 
 @asynccontextmanager
-async def opened(servers: Any, url: str, bank: RunningBoletoBank) -> AsyncIterator[Drill]:
+async def open_drill(servers: Any, url: str, bank: RunningBoletoBank) -> AsyncIterator[Drill]:
     pool = await open_pool(url, name="tests", size=8)
     try:
         async with worker_context(pool, servers.redis_url, bank.adapter(transfers_url="")) as context:
@@ -71,8 +71,8 @@ async def opened(servers: Any, url: str, bank: RunningBoletoBank) -> AsyncIterat
         await pool.close()
 
 
-async def fall_back(servers: Any, before: str, url: str) -> None:
-    """`url` becomes what `before` is at this moment, and knows that it was restored to it."""
+async def restore_earlier_state(servers: Any, before: str, url: str) -> None:
+    """Replaces the database `url` by a copy of `before`, marked as restored to this instant."""
     names = [urlsplit(each).path.lstrip("/") for each in (before, url)]
     admin = await asyncpg.connect(servers.owner_url)
     try:
@@ -92,19 +92,19 @@ async def bank(servers: Any) -> AsyncIterator[RunningBoletoBank]:
         yield await stack.enter_async_context(running_boleto_bank(pool))
 
 
-async def test_what_the_bank_knows_more_is_booked_once_or_told_and_only_then_is_anything_sent(
+async def test_what_only_the_bank_knows_is_booked_once_or_reported_before_payouts_are_released(
     servers: Any, bank: RunningBoletoBank
 ) -> None:
     async with own_database(servers, "before") as before_url, own_database(servers, "after") as url:
-        async with opened(servers, before_url, bank) as before:
+        async with open_drill(servers, before_url, bank) as before:
             account_id = await make_account(before.pool)
-            early, late = await charges(before.pool, bank, account_id, 2)
-            returned = await received(bank, early, 2000)
-            await book_pix(before.context, "001", (await listed(bank)))
-        await fall_back(servers, before_url, url)
+            early, late = await create_charges(before.pool, bank, account_id, 2)
+            returned = await pay_at_bank(bank, early, 2000)
+            await book_pix(before.context, "001", (await payments_at_bank(bank)))
+        await restore_earlier_state(servers, before_url, url)
 
         # After the instant: a payer pays, a refund goes back, a withdrawal and a refund are sent.
-        await received(bank, late, 2000)
+        await pay_at_bank(bank, late, 2000)
         issued = new_boleto(amount_cents=900)
         await bank.adapter().boletos.register_boleto(issued)
         await bank.books.pay(issued.number, rail="boleto", tell=False)
@@ -114,7 +114,7 @@ async def test_what_the_bank_knows_more_is_booked_once_or_told_and_only_then_is_
         gone = Transfer(id=new_id().hex, pix_key=str(account_id), document="12345678000190", amount_cents=700)
         await bank.bank.transfers.send_pix(gone)
 
-        async with opened(servers, url, bank) as restored:
+        async with open_drill(servers, url, bank) as restored:
             asked = await restored.withdraw(account_id)
             assert "not begun" in await restored.compare(code=1)
             restored.recover("begin")
@@ -127,14 +127,20 @@ async def test_what_the_bank_knows_more_is_booked_once_or_told_and_only_then_is_
                 ("transfer", "missing_here", gone.id)
             ]
             (sent,) = found["differences"]
-            assert (sent["bank_cents"], sent["account_id"]) == (700, str(account_id)), "whose key it went to"
+            assert (sent["bank_cents"], sent["account_id"]) == (700, str(account_id)), (
+                "the account whose key the transfer went to"
+            )
             assert await balance_of(restored.pool, account_id) == 2000 + 2000 - 500 - 1000
             stray = await restored.pool.fetchrow("SELECT kind, reference, amount_cents FROM suspense")
-            assert tuple(stray) == ("boleto_unknown", issued.number, 900), "of a boleto that is gone here"
+            assert tuple(stray) == ("boleto_unknown", issued.number, 900), (
+                "a payment of a boleto that the restore lost is in suspense"
+            )
             again = await restored.compare(code=1)
-            assert (again["booked"], again["differences"]) == (0, found["differences"]), "booked once"
+            assert (again["booked"], again["differences"]) == (0, found["differences"]), (
+                "a second comparison must book nothing"
+            )
             assert await balance_of(restored.pool, account_id) == 2500
-            assert await restored.sent_by_us(asked) is False, "comparing lifts nothing"
+            assert await restored.sent_by_us(asked) is False, "a comparison must not release payouts"
 
             assert "--differences 1" in restored.recover("release", "--compared-by", "Ana", code=1)
             assert await restored.sent_by_us(asked) is False
@@ -143,27 +149,32 @@ async def test_what_the_bank_knows_more_is_booked_once_or_told_and_only_then_is_
             state = restored.recover("status")
             assert (state["booked"], state["differences"]) == (3, 1)
 
-            # What was sent is held against a bank that lists what it sends, and against no other.
+            # Sent transfers are compared only with a bank that lists its transfers.
             gone_there = ("transfer", "missing_here", gone.id)
-            assert await restored.told(bank.adapter()) == {gone_there}
+            assert await restored.differences_of_last_hour(bank.adapter()) == {gone_there}
             unlisted = bank.adapter(transfers_url=f"{bank.url}/elsewhere/v1")
-            assert await restored.told(unlisted) == {("transfer", "not_listed", NO_LIST)}
+            assert await restored.differences_of_last_hour(unlisted) == {("transfer", "not_listed", NO_LIST)}
             await bank.pool.execute("DELETE FROM simulated_transfer WHERE id = $1", asked)
-            assert await restored.told(bank.adapter()) == {gone_there, ("transfer", "missing_at_bank", asked)}
+            assert await restored.differences_of_last_hour(bank.adapter()) == {
+                gone_there,
+                ("transfer", "missing_at_bank", asked),
+            }
             assert await verify(url) == []
 
 
-async def test_what_stands_here_and_not_at_the_bank_is_told_and_stays(servers: Any, bank: RunningBoletoBank) -> None:
+async def test_what_differs_from_the_banks_books_is_reported_and_not_changed(
+    servers: Any, bank: RunningBoletoBank
+) -> None:
     async with own_database(servers, "before") as before_url, own_database(servers, "after") as url:
-        async with opened(servers, before_url, bank) as before:
+        async with open_drill(servers, before_url, bank) as before:
             account_id = await make_account(before.pool)
-            (charge_id,) = await charges(before.pool, bank, account_id, 1)
+            (charge_id,) = await create_charges(before.pool, bank, account_id, 1)
             await put_money(before.pool, account_id, 3000)
-            end_to_end_id = await received(bank, charge_id, 2000)
-            await book_pix(before.context, "001", await listed(bank))
+            end_to_end_id = await pay_at_bank(bank, charge_id, 2000)
+            await book_pix(before.context, "001", await payments_at_bank(bank))
             await bank.pool.execute("UPDATE simulated_pix SET amount_cents = 1900")
-        await fall_back(servers, before_url, url)
-        async with opened(servers, url, bank) as restored:
+        await restore_earlier_state(servers, before_url, url)
+        async with open_drill(servers, url, bank) as restored:
             restored.recover("begin")
             found = await restored.compare(code=1)
             assert found["booked"] == 0
@@ -178,10 +189,10 @@ async def test_what_stands_here_and_not_at_the_bank_is_told_and_stays(servers: A
             assert await verify(url) == []
 
 
-async def test_nothing_is_decided_while_the_bank_is_silent(servers: Any, bank: RunningBoletoBank) -> None:
+async def test_nothing_is_released_while_the_bank_does_not_answer(servers: Any, bank: RunningBoletoBank) -> None:
     async with own_database(servers, "before") as before_url, own_database(servers, "after") as url:
-        await fall_back(servers, before_url, url)
-        async with opened(servers, url, bank) as restored:
+        await restore_earlier_state(servers, before_url, url)
+        async with open_drill(servers, url, bank) as restored:
             restored.recover("begin")
             bank.wire.fault = "error500"
             assert "does not answer" in await restored.compare(code=1)
@@ -192,7 +203,7 @@ async def test_nothing_is_decided_while_the_bank_is_silent(servers: Any, bank: R
             assert restored.recover("status")["held"] is False
 
 
-async def listed(bank: RunningBoletoBank) -> Any:
+async def payments_at_bank(bank: RunningBoletoBank) -> Any:
     now = utc_now()
     page = await bank.adapter().pix.received_page(now - timedelta(hours=1), now + timedelta(seconds=1))
     assert isinstance(page, Done)

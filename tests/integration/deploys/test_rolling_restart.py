@@ -1,4 +1,4 @@
-"""A version is rolled out under load: every process of the API and every worker is replaced, and nobody notices."""
+"""A version is rolled out under load: every process of the API and every worker is replaced, and no client notices."""
 
 import asyncio
 import contextlib
@@ -20,7 +20,7 @@ from aiohttp import web
 
 from cli.run.serve import is_ready
 from commands.merchants.merchants import create_merchant
-from runtime.local.embedded import free_port
+from runtime.local.ports import free_port
 from runtime.postgres import connect
 from tests.support.database import own_database
 from tests.support.system import ROOT, until
@@ -31,8 +31,8 @@ _HOP_BY_HOP = {"host", "content-length", "transfer-encoding", "connection", "con
 _START_S_MAX = 300.0
 
 
-class _Counted:
-    """A wire to the bank on which calls are counted."""
+class _CountingProxy:
+    """A proxy in front of the bank that counts the calls."""
 
     def __init__(self, http: aiohttp.ClientSession, bank_url: str) -> None:
         self._http, self._bank_url = http, bank_url
@@ -48,16 +48,16 @@ class _Counted:
             return web.Response(status=answer.status, body=await answer.read(), headers=kept)
 
     def registrations(self) -> dict[str, int]:
-        """By the txid: how often the bank was asked to register it."""
-        calls = list(self.calls.items())  # a copy: the loop counts on while a thread looks
+        """Returns by txid how often the bank was asked to register it."""
+        calls = list(self.calls.items())  # A copy: the event loop counts on while a thread reads.
         found = {re.fullmatch(r"PUT .*/cob/(\w+)", call): times for call, times in calls}
         return {match[1]: times for match, times in found.items() if match}
 
 
 @contextlib.asynccontextmanager
-async def _counted(bank_url: str) -> AsyncIterator[tuple[str, _Counted]]:
+async def _counting_proxy(bank_url: str) -> AsyncIterator[tuple[str, _CountingProxy]]:
     http = aiohttp.ClientSession(connector=aiohttp.TCPConnector(limit=0))
-    counted = _Counted(http, bank_url)
+    counted = _CountingProxy(http, bank_url)
     app = web.Application()
     app.router.add_route("*", "/{path:.*}", counted.pass_on)
     runner = web.AppRunner(app, access_log=None)
@@ -87,7 +87,7 @@ def _process(module: str, *arguments: str, env: dict[str, str], log: Path) -> It
 
 
 class _Merchants:
-    """Programs that create charges all the while: some on connections they keep, some with a new one each time."""
+    """Programs that create charges continuously, some on a kept connection, some on a new connection each time."""
 
     def __init__(self, base_url: str, account_id: str, token: str) -> None:
         self._base_url, self._account_id, self._token = base_url, account_id, token
@@ -113,7 +113,7 @@ class _Merchants:
                     self.made.append(said["pix"]["txid"])
                 else:
                     self.failed.append(f"{answer.status} {said}")
-                await asyncio.sleep(0.1)  # what is made has to reach the bank before the test ends
+                await asyncio.sleep(0.1)  # The registrations of all charges must reach the bank before the test ends.
 
 
 def _children(pid: int) -> set[int]:
@@ -135,12 +135,15 @@ async def _token(base_url: str, client: Any) -> str:
         return str((await answer.json())["access_token"])
 
 
-async def test_every_process_is_replaced_under_load_and_nothing_fails_or_is_done_twice(
+async def test_replacing_every_process_under_load_fails_no_request_and_repeats_no_registration(
     servers: Any, home: Path
 ) -> None:
     home.mkdir()
     bank_port, port = free_port(), free_port()
-    async with own_database(servers, "rolling") as url, _counted(f"http://127.0.0.1:{bank_port}") as (wire, counted):
+    async with (
+        own_database(servers, "rolling") as url,
+        _counting_proxy(f"http://127.0.0.1:{bank_port}") as (wire, counted),
+    ):
         env = {
             "DATABASE_URL": url, "REDIS_URL": servers.redis_url, "SECRET_KEY": "5e" * 32, "QUITA_ENV": "local",
             "QUITA_HOME": str(home), "PORT": str(port), "PYTHONPATH": str(ROOT), "PATH": os.environ["PATH"],
@@ -187,7 +190,7 @@ async def test_every_process_is_replaced_under_load_and_nothing_fails_or_is_done
         assert all(task.cancelled() for task in running)
 
 
-async def test_a_process_whose_successor_does_not_start_goes_on(servers: Any, home: Path) -> None:
+async def test_a_process_whose_successor_does_not_start_keeps_serving(servers: Any, home: Path) -> None:
     home.mkdir()
     port, log = free_port(), home / "log"
     env = {
@@ -198,7 +201,7 @@ async def test_a_process_whose_successor_does_not_start_goes_on(servers: Any, ho
     with _process("cli.main", "serve", env=env, log=log) as serve:
         await _until(lambda: is_ready("127.0.0.1", port), log)
         before = _children(serve.pid)
-        # Where a new process keeps its counts there is no folder any more: it ends at once.
+        # Without the folder for its metrics a new process ends at once.
         (home / "metrics").rename(home / "elsewhere")
         (home / "metrics").write_text("")
         serve.send_signal(signal.SIGHUP)

@@ -1,4 +1,4 @@
-"""A process whose SECRET_KEY is not that of the database does not start, and writes nothing there."""
+"""A process whose SECRET_KEY does not belong to the database does not start, and writes nothing to it."""
 
 import asyncio
 import json
@@ -15,7 +15,7 @@ from msgspec.structs import replace
 from structlog.testing import capture_logs
 
 from runtime.cells.directory import Addresses, seal_addresses
-from runtime.local.embedded import free_port
+from runtime.local.ports import free_port
 from runtime.postgres import Pool, open_pool
 from runtime.seal import Seal, read_keys
 from runtime.servers.sealing_keys import WrongKey, check_keys
@@ -44,17 +44,17 @@ async def check(pool: Pool, text: str) -> None:
     await check_keys(pool, Seal(read_keys(text)))
 
 
-async def known(pool: Pool) -> list[int]:
+async def recorded_key_ids(pool: Pool) -> list[int]:
     return [row["key_id"] for row in await pool.fetch("SELECT key_id FROM sealing_key ORDER BY 1")]
 
 
-async def test_keys_are_known_from_the_first_start_on_and_new_ones_come_beside_them(pool: Pool) -> None:
+async def test_keys_are_recorded_at_the_first_start_and_new_keys_are_added(pool: Pool) -> None:
     with capture_logs() as said:
         for text in (ONE, f"1:{ONE}", f"2:{TWO},1:{ONE}", f"2:{TWO}", ONE):
             await check(pool, text)
-    assert await known(pool) == [1, 2]
+    assert await recorded_key_ids(pool) == [1, 2]
     lacking = [each["key_ids"] for each in said if each["event"] == "sealing_keys_lacking"]
-    assert lacking == [[1], [2]], "of the last two: what that key has sealed is not opened"
+    assert lacking == [[1], [2]], "the last two starts lack a recorded key, whose sealed values they cannot open"
 
 
 @pytest.mark.parametrize(
@@ -65,20 +65,20 @@ async def test_keys_are_known_from_the_first_start_on_and_new_ones_come_beside_t
         (f"2:{THREE}", "no key of SECRET_KEY"),
         (f"2:{THREE},1:{ONE}", "key 2 of SECRET_KEY"),
         (f"2:{TWO},1:{THREE}", "key 1 of SECRET_KEY"),
-        (f"3:{THREE},2:{THREE},1:{ONE}", "key 2 of SECRET_KEY"),  # and its new key is not written down
+        (f"3:{THREE},2:{THREE},1:{ONE}", "key 2 of SECRET_KEY"),  # Its new key 3 is not recorded either.
     ],
 )
-async def test_an_id_is_one_keys_and_without_a_known_key_nobody_begins(pool: Pool, wrong: str, told: str) -> None:
+async def test_a_key_id_with_another_key_or_no_known_key_is_refused(pool: Pool, wrong: str, told: str) -> None:
     await check(pool, f"2:{TWO},1:{ONE}")
     with pytest.raises(WrongKey, match=told):
         await check(pool, wrong)
-    assert await known(pool) == [1, 2]
+    assert await recorded_key_ids(pool) == [1, 2]
 
 
-async def test_of_two_first_processes_with_different_keys_one_begins(pool: Pool) -> None:
+async def test_only_one_of_two_first_processes_with_different_keys_starts(pool: Pool) -> None:
     ended = await asyncio.gather(check(pool, ONE), check(pool, TWO), return_exceptions=True)
     assert sorted(str(type(each)) for each in ended) == sorted(str(each) for each in (type(None), WrongKey)), ended
-    assert await known(pool) == [1]
+    assert await recorded_key_ids(pool) == [1]
 
 
 _ACCOUNT = "01a217cf-9f04-7000-98b2-0cd1db81ba5b"
@@ -92,10 +92,10 @@ _ACCOUNT = "01a217cf-9f04-7000-98b2-0cd1db81ba5b"
     ],
     ids=lambda words: words[0],
 )  # fmt: skip
-async def test_no_command_seals_opens_or_fingerprints_with_another_key(
+async def test_no_command_runs_with_a_key_that_is_not_of_the_database(
     url: str, pool: Pool, tmp_path: Path, words: tuple[str, ...]
 ) -> None:
-    """Of a payer nothing would be found, and an endpoint's secret be one that no worker opens."""
+    """With another key a payer would not be found by the document, and no worker could open an endpoint's secret."""
     await check(pool, ONE)
     env = {
         "DATABASE_URL": url, "SECRET_KEY": TWO, "QUITA_HOME": str(tmp_path), "PATH": "/usr/bin:/bin",
@@ -109,7 +109,7 @@ async def test_no_command_seals_opens_or_fingerprints_with_another_key(
     assert done.stderr == "quita: no key of SECRET_KEY is one that the database was written with\n"
 
 
-async def test_neither_api_nor_worker_starts_with_another_key(
+async def test_neither_api_nor_worker_starts_with_a_key_that_is_not_of_the_database(
     url: str, servers: Any, pool: Pool, tmp_path: Path
 ) -> None:
     await check(pool, ONE)

@@ -1,4 +1,4 @@
-"""A process that cannot start says why, in a line that an operator can act on, and quotes no secret."""
+"""A process that cannot start logs the reason in one line that an operator can act on, and quotes no secret."""
 
 import json
 import subprocess
@@ -7,14 +7,14 @@ from pathlib import Path
 
 import pytest
 
-from runtime.local.embedded import free_port
+from runtime.local.ports import free_port
 from tests.support.system import ROOT, until
 
 CLOSED = 1
 """A port on which nothing listens."""
 
 
-def given(home: Path, database_url: str) -> dict[str, str]:
+def environment(home: Path, database_url: str) -> dict[str, str]:
     return {
         "DATABASE_URL": database_url, "REDIS_URL": f"redis://127.0.0.1:{CLOSED}/0", "SECRET_KEY": "5e" * 32,
         "QUITA_HOME": str(home), "PORT": str(free_port()), "API_PROCESSES": "1", "PATH": "/usr/bin:/bin",
@@ -36,10 +36,10 @@ def test_an_api_process_that_cannot_reach_postgresql_logs_why(
     with out.open("wb") as file:
         process = subprocess.Popen(
             [sys.executable, "-m", "cli.main", "serve"],
-            cwd=ROOT, env=given(home, address), stdout=file, stderr=subprocess.STDOUT,
+            cwd=ROOT, env=environment(home, address), stdout=file, stderr=subprocess.STDOUT,
         )  # fmt: skip
     try:
-        until(lambda: '"not_started"' in out.read_text(), within_s=60, what="the line that says why")
+        until(lambda: '"not_started"' in out.read_text(), within_s=60, what="the line that states the reason")
     finally:
         process.terminate()
         process.wait(60)
@@ -64,7 +64,7 @@ def test_an_api_process_that_cannot_reach_postgresql_logs_why(
 def test_a_worker_that_cannot_start_says_why_in_one_line_of_its_log(
     home: Path, changed: dict[str, str], error: str, reason: str
 ) -> None:
-    env = given(home, f"postgresql://quita:hunter2@127.0.0.1:{CLOSED}/quita") | changed
+    env = environment(home, f"postgresql://quita:hunter2@127.0.0.1:{CLOSED}/quita") | changed
     done = subprocess.run(
         [sys.executable, "-m", "workers"], cwd=ROOT, env=env, capture_output=True, text=True, timeout=60, check=False
     )
@@ -76,10 +76,10 @@ def test_a_worker_that_cannot_start_says_why_in_one_line_of_its_log(
     assert "hun" not in done.stdout + done.stderr
 
 
-def test_a_command_with_an_address_that_cannot_be_read_says_so_and_quotes_nothing_of_it(home: Path) -> None:
+def test_a_command_with_an_unreadable_database_address_says_so_and_does_not_quote_it(home: Path) -> None:
     done = subprocess.run(
         [sys.executable, "-m", "cli.main", "migrate"],
-        cwd=ROOT, env=given(home, "postgresql://quita:hun/ter2@127.0.0.1/quita"), capture_output=True, text=True,
+        cwd=ROOT, env=environment(home, "postgresql://quita:hun/ter2@127.0.0.1/quita"), capture_output=True, text=True,
         check=False,
     )  # fmt: skip
     assert done.returncode == 1

@@ -1,4 +1,4 @@
-"""Choosing a password by a mailed link: for whoever forgot it, was invited, or never had one; and for nobody else."""
+"""Choosing a password by a mailed link, to recover access or to accept an invitation; only its addressee can use it."""
 
 import asyncio
 import re
@@ -51,7 +51,7 @@ class Environment(NamedTuple):
         return await mailed_link(self.pool, self.settings, email, now=self.clock.now())
 
     async def words(self, email: str) -> str:
-        """All that was mailed to this address, as a reader reads it."""
+        """The text of every mail sent to this address."""
         letters = await letters_to(self.pool, self.settings, email, now=self.clock.now())
         return " ".join(" ".join(f"{each['Subject']} {words_of(each)}" for each in letters).split())
 
@@ -66,32 +66,32 @@ async def env(pool: Pool, clock: Clock) -> AsyncIterator[Environment]:
         yield Environment(pool, clock, settings, address, await a_merchant(pool))
 
 
-async def asked(person: Person, email: str | None = None) -> Seen:
+async def request_link(person: Person, email: str | None = None) -> Seen:
     return await person.post(RECOVER, on=RECOVER, email=person.email if email is None else email)
 
 
-async def chosen(person: Person, link: str, password: str = FRESH, again: str | None = None) -> Seen:
+async def choose_password(person: Person, link: str, password: str = FRESH, again: str | None = None) -> Seen:
     return await person.post(link, on=link, new=password, again=password if again is None else again)
 
 
-# Who forgot the password
+# Recovery of a forgotten password
 
 
-async def test_an_owner_who_forgot_the_password_comes_in_again_alone(env: Environment) -> None:
+async def test_an_owner_who_forgot_the_password_recovers_access_without_help(env: Environment) -> None:
     async with (
         person_of(env.address, env.merchant) as elsewhere,
         person_of(env.address, env.merchant, signed_in=False) as owner,
     ):
         assert f'href="{RECOVER}"' in (await owner.opened(ENTRY)).html
-        assert (await asked(owner, owner.email.upper())).status == 200
+        assert (await request_link(owner, owner.email.upper())).status == 200
         link = await env.link(owner.email)
-        # A mail scanner opens it, and changes nothing.
+        # Opening the link, as a mail scanner does, changes nothing.
         assert owner.email in (await owner.opened(link)).text
         assert (await elsewhere.get("/painel")).status == 200
         for odd in ("curta", "x" * 201, "Senha@2026"):
-            assert (await chosen(owner, link, odd)).status == 400
-        assert (await chosen(owner, link, FRESH, "outra senha longa")).status == 400
-        done = await chosen(owner, link)
+            assert (await choose_password(owner, link, odd)).status == 400
+        assert (await choose_password(owner, link, FRESH, "outra senha longa")).status == 400
+        done = await choose_password(owner, link)
         assert (done.status, done.where) == (303, f"{ENTRY}?senha=1")
         assert owner.cookie() == ""
         assert (await elsewhere.get("/painel")).status == 303
@@ -101,16 +101,16 @@ async def test_an_owner_who_forgot_the_password_comes_in_again_alone(env: Enviro
     assert "Sua senha foi trocada" in await env.words(env.merchant.dashboard.email)
 
 
-async def test_a_link_works_once_for_half_an_hour_and_ends_with_the_others(env: Environment) -> None:
+async def test_a_link_works_once_within_half_an_hour_and_using_it_ends_the_others(env: Environment) -> None:
     async with person_of(env.address, env.merchant, signed_in=False) as owner:
-        await asked(owner)
+        await request_link(owner)
         first = await env.link(owner.email)
         env.clock.on(HOLDS + timedelta(seconds=1))
         for answer in (await owner.get(first), await owner.post(first, on=ENTRY, new=FRESH, again=FRESH)):
             assert (answer.status, "não vale mais" in answer.text) == (404, True)
-        await asked(owner)
+        await request_link(owner)
         second = await env.link(owner.email)
-        await asked(owner)
+        await request_link(owner)
         third = await env.link(owner.email)
         assert len({first, second, third}) == 3
         form = await owner.opened(third)
@@ -121,25 +121,25 @@ async def test_a_link_works_once_for_half_an_hour_and_ends_with_the_others(env: 
         assert (await owner.get(second)).status == 404
         for odd in ("x", "A" * 43, "-" * 43, "é" * 43, f"{third[-43:]}A"):
             assert (await owner.get(f"{RECOVER}/{odd}")).status == 404
-        # Sent once more, because whether the mail server took it is not known: it is not usable again.
+        # Mailed again, as when the mail server's answer was lost, the used link stays unusable.
         await env.pool.execute("UPDATE mail SET state = 'waiting', due_at = now() WHERE kind = 'access'")
         await env.words(owner.email)
         assert (await owner.get(third)).status == 404
 
 
-async def test_a_password_that_is_changed_by_its_person_ends_the_links_too(env: Environment) -> None:
-    """Somebody else may have opened the mail."""
+async def test_changing_the_password_while_signed_in_ends_pending_links(env: Environment) -> None:
+    """Another person may have read the mail."""
     async with person_of(env.address, env.merchant) as owner:
-        await asked(owner)
+        await request_link(owner)
         link = await env.link(owner.email)
         form, given = await owner.opened("/painel/acesso"), {"password": owner.password, "new": FRESH, "again": FRESH}
         assert (await owner.post("/painel/acesso/senha", form=form, **given)).status == 303
         assert (await owner.get(link)).status == 404
 
 
-async def test_what_is_stored_of_a_link_opens_nothing(env: Environment) -> None:
+async def test_no_stored_row_contains_the_token_of_a_link(env: Environment) -> None:
     async with person_of(env.address, env.merchant, signed_in=False) as owner:
-        await asked(owner)
+        await request_link(owner)
         link = await env.link(owner.email)
         token = link.rsplit("/", 1)[1]
         for table in ("access_link", "mail", "caught_mail", "sign_in_attempt"):
@@ -150,7 +150,7 @@ async def test_what_is_stored_of_a_link_opens_nothing(env: Environment) -> None:
                 assert not any(isinstance(value, bytes) and token.encode() in value for value in row.values())
 
 
-async def test_an_e_mail_that_is_nobodys_is_answered_and_worked_for_alike(env: Environment) -> None:
+async def test_a_recovery_for_an_unknown_e_mail_gives_the_same_answer_and_does_the_same_work(env: Environment) -> None:
     async with (
         person_of(env.address, env.merchant, signed_in=False) as owner,
         staff_of(env.pool, env.address, signed_in=False) as staff,
@@ -159,7 +159,7 @@ async def test_an_e_mail_that_is_nobodys_is_answered_and_worked_for_alike(env: E
         pages, rows = [], []
         for email in (owner.email, nobody):
             before = await env.pool.fetchval("SELECT count(*) FROM mail")
-            seen = await asked(owner, email)
+            seen = await request_link(owner, email)
             pages.append(re.sub(r'value="[^"]*"', "", seen.html).replace(email, "E"))
             rows.append(await env.pool.fetchval("SELECT count(*) FROM mail") - before)
             assert seen.status == 200
@@ -167,56 +167,56 @@ async def test_an_e_mail_that_is_nobodys_is_answered_and_worked_for_alike(env: E
         assert rows == [1, 1]
         assert await letters_to(env.pool, env.settings, nobody, now=env.clock.now()) == []
         await env.link(owner.email)
-        # And nothing is kept of it.
+        # No link is stored for the unknown e-mail.
         links = "SELECT count(*) FROM access_link WHERE email = $1"
         assert (await env.pool.fetchval(links, nobody), await env.pool.fetchval(links, owner.email)) == (0, 1)
-        # Staff have no such page; a link for them leads to theirs, and not to the merchants'.
+        # Staff have no recovery page of their own.
         assert (await staff.get("/plataforma/recuperar")).status == 404
 
 
-async def test_links_are_asked_for_so_often_and_the_e_mail_tells_nothing_of_it(env: Environment) -> None:
+async def test_recovery_links_are_limited_silently_per_e_mail_and_with_429_per_address(env: Environment) -> None:
     async with person_of(env.address, env.merchant, signed_in=False) as owner:
         for _ in range(LINKS + 2):
-            assert (await asked(owner)).status == 200
+            assert (await request_link(owner)).status == 200
         words = await env.words(owner.email)
         assert words.count("Escolha uma senha nova na Quita") == LINKS
         for number in range(LINK_ADDRESS - LINKS - 2):
-            assert (await asked(owner, f"{number}@example.com")).status == 200
-        refused = await asked(owner, "another@example.com")
+            assert (await request_link(owner, f"{number}@example.com")).status == 200
+        refused = await request_link(owner, "another@example.com")
         assert (refused.status, int(refused.headers["Retry-After"]) > 0) == (429, True)
         for odd in ("", "x", "a\u0000@example.com"):
-            assert (await asked(owner, odd)).status == 400
+            assert (await request_link(owner, odd)).status == 400
 
 
 async def test_a_recovery_leaves_the_second_factor_on(env: Environment) -> None:
     async with person_of(env.address, env.merchant, signed_in=False) as owner:
         await env.pool.execute("UPDATE dashboard_user SET totp_sealed = 'x' WHERE email = $1", owner.email)
-        await asked(owner)
-        assert (await chosen(owner, await env.link(owner.email))).status == 303
+        await request_link(owner)
+        assert (await choose_password(owner, await env.link(owner.email))).status == 303
         seen = await owner.sign_in(FRESH)
         assert (seen.status, "Código de acesso" in seen.text, owner.cookie()) == (200, True, "")
 
 
-async def test_a_link_is_for_its_own_section(env: Environment) -> None:
+async def test_a_link_for_staff_works_in_the_staff_section_only(env: Environment) -> None:
     email = f"equipe.{secrets.token_hex(4)}@example.com"
     async with transaction(env.pool) as conn:
         await add_staff(conn, email, None, role="support", now=env.clock.now())
     visitor = env.visitor(email, "/plataforma")
     try:
-        await asked(visitor, email)  # at the merchants' page: the reader of the mail is who it is for
+        await request_link(visitor, email)  # on the merchants' page: whoever reads the mail is its addressee
         link = await env.link(email)
         assert link.startswith("/plataforma/recuperar/")
         assert (await visitor.get(link.replace("/plataforma", "/painel"))).status == 404
-        assert (await chosen(visitor, link)).where == "/plataforma/entrar?senha=1"
+        assert (await choose_password(visitor, link)).where == "/plataforma/entrar?senha=1"
         assert (await visitor.sign_in(FRESH)).where == "/plataforma"
     finally:
         await visitor.http.close()
 
 
-# Who is invited
+# Invitations
 
 
-async def test_who_is_invited_chooses_the_password_and_opens_what_the_role_opens(env: Environment) -> None:
+async def test_an_invited_person_chooses_a_password_and_gets_the_access_of_the_role(env: Environment) -> None:
     email = f"ana.{secrets.token_hex(4)}@example.com"
     ana = env.visitor(email)
     async with person_of(env.address, env.merchant) as owner:
@@ -231,7 +231,7 @@ async def test_who_is_invited_chooses_the_password_and_opens_what_the_role_opens
             shown = await ana.opened(link)
             for said in ("Ana Lima", email, env.merchant.name, "Financeiro"):
                 assert said in shown.text
-            assert (await chosen(ana, link)).status == 303
+            assert (await choose_password(ana, link)).status == 303
             assert (await ana.sign_in(FRESH)).status == 303
             assert (await ana.get("/painel/extrato")).status == 200
             assert (await ana.get(TEAM)).status == 403
@@ -245,7 +245,7 @@ async def test_who_is_invited_chooses_the_password_and_opens_what_the_role_opens
     assert "Endereço de rede: 127.0.0.1" in told
 
 
-async def test_an_owner_does_not_learn_who_signs_in_elsewhere(env: Environment) -> None:
+async def test_inviting_an_e_mail_does_not_reveal_that_it_belongs_to_another_account(env: Environment) -> None:
     other = await a_merchant(env.pool, "Outra Loja")
     taken, free = other.dashboard.email, f"livre.{secrets.token_hex(4)}@example.com"
     async with person_of(env.address, env.merchant) as owner:
@@ -261,13 +261,15 @@ async def test_an_owner_does_not_learn_who_signs_in_elsewhere(env: Environment) 
     assert "já entra em outra conta" in " ".join(said.split())
     assert "/recuperar/" not in said
     assert await env.pool.fetchval("SELECT account_id FROM dashboard_user WHERE email = $1", taken) == other.account_id
-    # Nor does a recovery of that e-mail bring its reader into the account that invited.
+    # A recovery for that e-mail does not admit its reader to the inviting account either.
     async with person_of(env.address, other, signed_in=False) as reader:
-        await asked(reader)
+        await request_link(reader)
         assert "Outra Loja" in (await reader.opened(await env.link(taken))).text
 
 
-async def test_an_invitation_that_ran_out_is_sent_again_by_either_side(env: Environment) -> None:
+async def test_an_expired_invitation_link_is_renewed_by_the_owner_or_by_the_invited_person(
+    env: Environment,
+) -> None:
     email = f"ana.{secrets.token_hex(4)}@example.com"
     ana = env.visitor(email)
     async with person_of(env.address, env.merchant) as owner:
@@ -281,7 +283,7 @@ async def test_an_invitation_that_ran_out_is_sent_again_by_either_side(env: Envi
             assert (await owner.post(f"{TEAM}/convite", on=TEAM, email=email)).status == 303
             again = await env.link(email)
             env.clock.on(HOLDS + timedelta(seconds=1))
-            await asked(ana)
+            await request_link(ana)
             own = await env.link(email)
             assert len({old, again, own}) == 3
             assert (await ana.get(own)).status == 200
@@ -295,8 +297,10 @@ async def test_an_invitation_that_ran_out_is_sent_again_by_either_side(env: Envi
 
 
 @pytest.mark.parametrize("how", ["remover", "perfil"])
-async def test_an_owner_who_is_one_no_more_has_invited_nobody(env: Environment, how: str) -> None:
-    """Or he would come back under another e-mail of his."""
+async def test_removing_or_demoting_an_owner_withdraws_the_owners_pending_invitations(
+    env: Environment, how: str
+) -> None:
+    """Otherwise a removed owner would come back under another e-mail address."""
     mine, theirs = (f"{name}.{secrets.token_hex(4)}@example.com" for name in ("eu", "ana"))
     other = env.visitor(mine)
     async with (
@@ -313,7 +317,7 @@ async def test_an_owner_who_is_one_no_more_has_invited_nobody(env: Environment, 
             page = (await owner.opened(TEAM)).text
             assert (mine in page, theirs in page) == (False, True)
             assert (await other.post(link, form=form, new=FRESH, again=FRESH)).status == 404
-            await asked(other)
+            await request_link(other)
             assert (await env.words(mine)).count("Escolher a senha") == 1
             said = {"remover": "até que alguém o troque em “Webhooks”", "perfil": "O perfil de uma pessoa mudou"}
             assert said[how] in await env.words(leaving.email)
@@ -329,7 +333,7 @@ async def test_an_invitation_ends_after_a_week(env: Environment) -> None:
     await env.link(email)
     env.clock.on(INVITED)
     try:
-        await asked(ana)
+        await request_link(ana)
         assert (await env.words(email)).count("Escolha a sua senha Olá") <= 1
         async with person_of(env.address, env.merchant) as owner:
             assert email not in (await owner.opened(TEAM)).text
@@ -337,10 +341,10 @@ async def test_an_invitation_ends_after_a_week(env: Environment) -> None:
         await ana.http.close()
 
 
-# Who lost access, and others who help
+# Access restored by an owner or by the platform
 
 
-async def test_an_owner_helps_a_colleague_without_seeing_a_password(env: Environment) -> None:
+async def test_an_owner_sends_a_colleague_an_access_link_without_seeing_a_password(env: Environment) -> None:
     path = f"{TEAM}/acesso"
     async with (
         person_of(env.address, env.merchant) as owner,
@@ -350,9 +354,9 @@ async def test_an_owner_helps_a_colleague_without_seeing_a_password(env: Environ
         await env.pool.execute("UPDATE dashboard_user SET totp_sealed = 'x' WHERE email = $1", person.email)
         sent = await owner.post(path, on=TEAM, email=person.email, sure="yes")
         assert sent.where == f"{TEAM}?feito=link-enviado"
-        # Until the link is used everything is as it was.
+        # Until the link is used, the colleague's session and password stay valid.
         assert (await person.get("/painel")).status == 200
-        assert (await chosen(person, await env.link(person.email))).status == 303
+        assert (await choose_password(person, await env.link(person.email))).status == 303
         assert (await person.get("/painel")).status == 303
         kept = "SELECT totp_sealed IS NOT NULL FROM dashboard_user WHERE email = $1"
         assert await env.pool.fetchval(kept, person.email)
@@ -363,7 +367,9 @@ async def test_an_owner_helps_a_colleague_without_seeing_a_password(env: Environ
         assert "Os dois fatores de uma pessoa foram desligados" in told
 
 
-async def test_the_platform_lets_an_owner_in_again_with_a_reason_for_a_lost_factor(env: Environment) -> None:
+async def test_the_platform_sends_an_owner_a_link_and_clears_the_second_factor_only_for_a_reason(
+    env: Environment,
+) -> None:
     seal, email, account_id = Seal(env.settings.secret_key), env.merchant.dashboard.email, env.merchant.account_id
     await env.pool.execute("UPDATE dashboard_user SET totp_sealed = 'x' WHERE email = $1", email)
 
@@ -384,7 +390,7 @@ async def test_the_platform_lets_an_owner_in_again_with_a_reason_for_a_lost_fact
     assert not await env.pool.fetchval(kept, email)
     visitor = env.visitor(email)
     try:
-        assert (await chosen(visitor, await env.link(email))).status == 303
+        assert (await choose_password(visitor, await env.link(email))).status == 303
         assert (await visitor.sign_in(FRESH)).status == 303
         log = (await visitor.opened("/painel/auditoria")).text
         assert f"Desligou os dois fatores de uma pessoa {account_id} pessoa: {email} motivo: telefone roubado" in log
@@ -394,7 +400,7 @@ async def test_the_platform_lets_an_owner_in_again_with_a_reason_for_a_lost_fact
         await visitor.http.close()
 
 
-async def test_a_sign_in_with_a_browser_that_is_not_known_is_told_to_its_person(env: Environment) -> None:
+async def test_a_sign_in_from_an_unknown_browser_is_mailed_to_its_user_once(env: Environment) -> None:
     async with person_of(env.address, env.merchant, signed_in=False) as owner:
         page = await owner.get(ENTRY)
         fields = {"csrf": page.hidden()["csrf"], "email": owner.email, "password": owner.password}

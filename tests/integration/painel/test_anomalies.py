@@ -1,4 +1,4 @@
-"""An anomaly waits on the first page until it went back or somebody resolved it."""
+"""A payment anomaly is listed on the first page until the money was returned or somebody resolved the anomaly."""
 
 import re
 from collections.abc import AsyncIterator
@@ -28,8 +28,8 @@ async def shop(pool: Any) -> AsyncIterator[Any]:
         yield owner, Books(pool, merchant.account_id, Seal(SETTINGS.secret_key)), address, merchant
 
 
-async def twice_paid(books: Books, *, at: datetime | None = None, test: bool = False) -> str:
-    """The payment_id of the second payment of a charge."""
+async def pay_twice(books: Books, *, at: datetime | None = None, test: bool = False) -> str:
+    """Pay a charge twice; return the path of the second payment's anomaly page."""
     doc = await books.charge(700, external_id="ped-1", at=at, test=test)
     await books.paid(doc, 700, 700, at=at)
     found: UUID = await books.pool.fetchval(
@@ -38,29 +38,29 @@ async def twice_paid(books: Books, *, at: datetime | None = None, test: bool = F
     return f"/painel/{'teste/' if test else ''}pagamentos/{found}/divergencia"
 
 
-async def waiting(owner: Person) -> bool:
+async def is_on_first_page(owner: Person) -> bool:
     text = (await owner.opened("/painel")).text
     assert ("nenhuma divergência a resolver" in text) != ("com divergência" in text)
     return "com divergência" in text
 
 
-async def test_it_waits_however_old_until_it_is_resolved_with_a_note_by_somebody(shop: Any) -> None:
+async def test_an_anomaly_of_any_age_stays_on_the_first_page_until_resolved_with_a_note(shop: Any) -> None:
     owner, books, address, merchant = shop
-    assert not await waiting(owner)
-    page = await twice_paid(books, at=datetime.now(UTC) - timedelta(days=60))
-    assert await waiting(owner)
+    assert not await is_on_first_page(owner)
+    page = await pay_twice(books, at=datetime.now(UTC) - timedelta(days=60))
+    assert await is_on_first_page(owner)
     shown = await owner.opened(page)
     assert "Pago em duplicidade" in shown.text
     for note in ("", "   ", "x" * 201):
         refused = await owner.post(page, form=shown, note=note)
         assert (refused.status, "Escreva o que foi feito" in refused.text) == (400, True)
-    assert await waiting(owner)
+    assert await is_on_first_page(owner)
     resolved = await owner.post(page, on=page, note="crédito no pedido 1042")
     assert (resolved.status, resolved.where) == (303, f"{page}?feito=divergencia")
     after = (await owner.opened(page)).text
     assert "crédito no pedido 1042" in after
     assert owner.email in after
-    assert not await waiting(owner)
+    assert not await is_on_first_page(owner)
     assert "Resolveu um pagamento com divergência" in (await owner.opened("/painel/auditoria")).text
     async with colleague_of(books.pool, address, merchant, "support") as support:
         seen = await support.opened(page)
@@ -68,9 +68,9 @@ async def test_it_waits_however_old_until_it_is_resolved_with_a_note_by_somebody
         assert (await support.post(page, note="eu não")).status == 403
 
 
-async def test_where_it_is_resolved_is_a_link_that_is_seen_until_it_is(shop: Any) -> None:
+async def test_pages_that_show_an_anomaly_link_to_its_resolution_until_it_is_resolved(shop: Any) -> None:
     owner, books, address, merchant = shop
-    page = await twice_paid(books)
+    page = await pay_twice(books)
     charge = await books.pool.fetchval("SELECT charge_id FROM charge WHERE account_id = $1", books.account_id)
     places = ("/painel", "/painel/pagamentos", f"/painel/cobrancas/{charge}")
     link = re.compile(rf'<a [^>]*href="{page}">\s*[Rr]esolver<')
@@ -86,9 +86,9 @@ async def test_where_it_is_resolved_is_a_link_that_is_seen_until_it_is(shop: Any
         assert not link.search((await owner.opened(place)).html), place
 
 
-async def test_beside_it_stands_what_of_its_charge_went_back_already(shop: Any) -> None:
+async def test_an_anomaly_shows_how_much_of_its_charge_was_or_is_being_refunded(shop: Any) -> None:
     owner, books, *_ = shop
-    page = await twice_paid(books)
+    page = await pay_twice(books)
     charge = await books.pool.fetchval("SELECT charge_id FROM charge WHERE account_id = $1", books.account_id)
     refund = f"/painel/cobrancas/{charge}/devolver?payment_id={page.split('/')[3]}"
     places = ("/painel", page, refund, f"/painel/cobrancas/{charge}")
@@ -110,48 +110,48 @@ async def test_beside_it_stands_what_of_its_charge_went_back_already(shop: Any) 
     for place in places:
         text = (await owner.opened(place)).text
         assert "R$\xa07,00 desta cobrança já foram devolvidos" in text, place
-    assert await waiting(owner)
+    assert await is_on_first_page(owner)
 
 
-async def test_who_resolves_it_second_changes_nothing(shop: Any) -> None:
+async def test_resolving_an_anomaly_a_second_time_keeps_the_first_note(shop: Any) -> None:
     owner, books, *_ = shop
-    page = await twice_paid(books)
+    page = await pay_twice(books)
     first, second = await owner.opened(page), await owner.opened(page)
     assert (await owner.post(page, form=first, note="primeira")).status == 303
     assert (await owner.post(page, form=second, note="segunda")).status == 303
     assert "primeira" in (await owner.opened(page)).text
 
 
-async def test_it_leaves_when_all_of_it_went_back(shop: Any) -> None:
+async def test_an_anomaly_leaves_the_first_page_once_refunded_in_full(shop: Any) -> None:
     owner, books, *_ = shop
-    page = await twice_paid(books)
+    page = await pay_twice(books)
     await books.pool.execute(
         "UPDATE payment SET refunding_cents = 699 WHERE account_id = $1 AND anomaly IS NOT NULL", books.account_id
     )
-    assert await waiting(owner)
+    assert await is_on_first_page(owner)
     await books.pool.execute(
         "UPDATE payment SET refunding_cents = 700 WHERE account_id = $1 AND anomaly IS NOT NULL", books.account_id
     )
-    assert not await waiting(owner)
+    assert not await is_on_first_page(owner)
     assert (await owner.get(page)).status == 200
 
 
-async def test_it_leaves_when_the_bank_took_back_what_was_not_refunded(shop: Any) -> None:
+async def test_an_anomaly_leaves_the_first_page_once_the_bank_reversed_it_in_full(shop: Any) -> None:
     owner, books, *_ = shop
-    page = await twice_paid(books)
+    page = await pay_twice(books)
     payment = await books.pool.fetchrow(
         "SELECT payment_id, charge_id, source FROM payment WHERE account_id = $1 AND anomaly IS NOT NULL",
         books.account_id,
     )
     for number, cents in enumerate((699, 1)):
-        assert await waiting(owner)
+        assert await is_on_first_page(owner)
         given = BankReturn(
             position=0, charge_id=payment["charge_id"], boleto_number=None, end_to_end_id=payment["source"],
             refund_id=None, bank_id=f"MED{number}", return_id=None, amount_cents=cents,
         )  # fmt: skip
         async with transaction(books.pool) as conn:
             assert await book_reversals(conn, [given], bank="001", now=datetime.now(UTC)) == 1
-    assert not await waiting(owner)
+    assert not await is_on_first_page(owner)
     assert (await owner.get(page)).status == 200
     async with session(books.pool) as conn:
         listed, _ = await anomalies_everywhere(
@@ -160,10 +160,12 @@ async def test_it_leaves_when_the_bank_took_back_what_was_not_refunded(shop: Any
     assert payment["payment_id"] not in [each.id for each in listed]
 
 
-async def test_anothers_payment_one_without_an_anomaly_and_a_test_one_are_not_found_here(shop: Any, pool: Any) -> None:
+async def test_anomaly_pages_of_other_accounts_other_modes_and_ordinary_payments_answer_404(
+    shop: Any, pool: Any
+) -> None:
     owner, books, *_ = shop
     other = Books(pool, (await a_merchant(pool)).account_id, books.seal)
-    theirs, tested = await twice_paid(other), await twice_paid(books, test=True)
+    theirs, tested = await pay_twice(other), await pay_twice(books, test=True)
     await books.paid(await books.charge(100))
     plain = await pool.fetchval(
         "SELECT payment_id FROM payment WHERE account_id = $1 AND anomaly IS NULL AND NOT test", books.account_id
@@ -171,5 +173,5 @@ async def test_anothers_payment_one_without_an_anomaly_and_a_test_one_are_not_fo
     for page in (theirs, tested.replace("/teste", ""), f"/painel/pagamentos/{plain}/divergencia"):
         assert (await owner.get(page)).status == 404
         assert (await owner.post(page, note="x")).status == 404
-    assert not await waiting(owner)
+    assert not await is_on_first_page(owner)
     assert await pool.fetchval("SELECT count(*) FROM anomaly_resolved WHERE account_id = $1", books.account_id) == 0

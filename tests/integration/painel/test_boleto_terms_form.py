@@ -1,4 +1,5 @@
-"""Fine, interest and discounts from the dashboard: a form, a sheet and the charge's page, at their bank."""
+"""Fine, interest and discounts set by a form or a sheet of the dashboard, registered at the bank and shown on the
+page."""
 
 import re
 from collections.abc import AsyncIterator
@@ -36,11 +37,11 @@ async def env(system: System) -> AsyncIterator[Environment]:
         yield Environment(merchant, owner)
 
 
-def faults(html: str) -> set[str]:
+def faulty_fields(html: str) -> set[str]:
     return set(re.findall(r'class="fault" id="w-([a-z_]+)" role="alert">', html))
 
 
-async def test_what_the_form_asks_for_is_registered_and_told_on_the_charges_page(env: Environment) -> None:
+async def test_terms_entered_in_the_form_are_registered_and_shown_on_the_charge_page(env: Environment) -> None:
     done = await env.owner.post(
         PAGE, on=f"{PAGE}?forma=boleto", **FORM, fine="2", interest="1,00", payable_days="60",
         discount_first="50,00", discount_first_until=in_days(3), discount_second="20", discount_second_until=in_days(5),
@@ -56,7 +57,7 @@ async def test_what_the_form_asks_for_is_registered_and_told_on_the_charges_page
     for each in ("desconto de R$\u00a050,00.", "multa de 2,00% (R$\u00a020,00).", "juros de 1,00% ao mês.",
                  "R$\u00a0950,00", "Não pode ser pago após"):  # fmt: skip
         assert each in shown, each
-    # Made again, it has the same fine and interest; the days of its discounts were its own.
+    # The form of the next charge takes over fine and interest, but not the discounts, whose days were of this charge.
     again = (await env.owner.opened(f"{PAGE}?de={charge['charge_id']}")).html
     for name, value in (("fine", "2,00"), ("interest", "1,00"), ("payable_days", "60"), ("discount_first", "")):
         assert re.search(rf'name="{name}" [^>]*value="{value}"', again), name
@@ -81,41 +82,41 @@ async def test_what_the_form_asks_for_is_registered_and_told_on_the_charges_page
           "discount_second_until": in_days(2)}, {"discount_second_until"}),
     ],
 )  # fmt: skip
-async def test_what_cannot_be_agreed_is_said_beside_its_field(
+async def test_terms_out_of_bounds_are_refused_beside_their_field(
     env: Environment, wrong: dict[str, str], fields: set[str]
 ) -> None:
     seen = await env.owner.post(PAGE, on=f"{PAGE}?forma=boleto", **(FORM | wrong))
-    assert (seen.status, faults(seen.html)) == (400, fields), seen.text[:800]
+    assert (seen.status, faulty_fields(seen.html)) == (400, fields), seen.text[:800]
     assert '<details class="terms" open>' in seen.html
 
 
-async def test_a_company_may_agree_on_more(env: Environment) -> None:
+async def test_a_company_payer_may_be_charged_a_higher_fine_and_interest(env: Environment) -> None:
     company = {"payer_document": "11.222.333/0001-81", "fine": "10", "interest": "2"}
     done = await env.owner.post(PAGE, on=f"{PAGE}?forma=boleto", **(FORM | company))
     assert done.status == 303, done.text[:600]
 
 
-async def test_a_form_without_terms_makes_a_boleto_without(env: Environment) -> None:
+async def test_a_form_without_terms_makes_a_boleto_without_terms(env: Environment) -> None:
     done = await env.owner.post(PAGE, on=f"{PAGE}?forma=boleto", **FORM)
     charge = await env.merchant.sandbox.charge(done.where.rpartition("/")[2].partition("?")[0])
     assert "fine" not in charge
     assert "payable_until" not in charge
 
 
-async def test_a_sheets_columns_are_the_forms_fields(env: Environment) -> None:
+async def test_a_sheet_sets_percent_fine_percent_interest_and_a_discount(env: Environment) -> None:
     path = "/painel/teste/cobrancas/importar"
     head = "tipo;valor;vencimento;referencia;nome;documento;cep;rua;numero;cidade;estado;multa_percentual;"
     head += "juros_percentual_mes;desconto;desconto_ate\n"
     who = "Ana Lima;52998224725;01310-100;Avenida Paulista;1;São Paulo;SP"
 
-    async def looked_at(*rows: str) -> Any:
+    async def preview(*rows: str) -> Any:
         upload = aiohttp.FormData((await env.owner.opened(path)).hidden())
         upload.add_field("file", (head + "".join(rows)).encode(), filename="folha.csv")
         return await env.owner.ask("POST", path, data=upload)
 
     day = in_days(4)
     br_day = f"{day[8:]}/{day[5:7]}/{day[:4]}"
-    page = await looked_at(f"boleto;200,00;{in_days(9)};com-multa;{who};2.00;1;10.00;{br_day}\n")
+    page = await preview(f"boleto;200,00;{in_days(9)};com-multa;{who};2.00;1;10.00;{br_day}\n")
     carried = re.search(r'name="sheet" value="([^"]+)"', page.html)
     assert carried, page.text[:800]
     done = await env.owner.post(path, form=page, sheet=carried[1], sure="yes")
@@ -123,26 +124,26 @@ async def test_a_sheets_columns_are_the_forms_fields(env: Environment) -> None:
     (charge,) = await env.merchant.sandbox.all("/v1/charges", external_id="com-multa")
     assert (charge["fine"], charge["interest"]) == ({"percent": "2.00"}, {"percent_per_month": "1.00"})
     assert charge["discounts"] == [{"until": day, "amount": "10.00"}]
-    wrong = await looked_at(f"boleto;200,00;{in_days(9)};x;{who};3;1;;\n", "pix;10,00;;y;;;;;;;;2;;;\n")
+    wrong = await preview(f"boleto;200,00;{in_days(9)};x;{who};3;1;;\n", "pix;10,00;;y;;;;;;;;2;;;\n")
     assert wrong.status == 400
     assert "multa_percentual" in wrong.text
     assert "Multa, juros e desconto são de boletos." in wrong.text
 
 
-async def test_a_sheet_says_whatever_the_form_says(env: Environment) -> None:
+async def test_a_sheet_supports_every_kind_of_terms_that_the_form_supports(env: Environment) -> None:
     path = "/painel/teste/cobrancas/importar"
     head = "tipo;valor;vencimento;referencia;nome;documento;cep;rua;numero;cidade;estado;multa_valor;juros_valor_dia;"
     head += "pagavel_dias_depois;desconto_em;desconto;desconto_ate;desconto_2;desconto_2_ate;desconto_3;desconto_3_ate;"
     head += "multa_percentual\n"
     who = "Ana Lima;52998224725;01310-100;Avenida Paulista;1;São Paulo;SP"
 
-    async def looked_at(*rows: str) -> Any:
+    async def preview(*rows: str) -> Any:
         upload = aiohttp.FormData((await env.owner.opened(path)).hidden())
         upload.add_field("file", (head + "".join(rows)).encode(), filename="folha.csv")
         return await env.owner.ask("POST", path, data=upload)
 
     discounts = f"%;10;{in_days(2)};5,5;{in_days(3)};1;{in_days(4)}"
-    page = await looked_at(f"boleto;200,00;{in_days(9)};em-reais;{who};3,00;0.06;15;{discounts};\n")
+    page = await preview(f"boleto;200,00;{in_days(9)};em-reais;{who};3,00;0.06;15;{discounts};\n")
     carried = re.search(r'name="sheet" value="([^"]+)"', page.html)
     assert carried, page.text[:800]
     done = await env.owner.post(path, form=page, sheet=carried[1], sure="yes")
@@ -163,7 +164,7 @@ async def test_a_sheet_says_whatever_the_form_says(env: Environment) -> None:
         (f"boleto;200,00;{in_days(9)};x;{who};;;;;;;5;{in_days(1)};;;\n", "desconto_2"),
         ("pix;10,00;;y;;;;;;;;;1;;;;;;;;;\n", "juros_valor_dia"),
     ):
-        wrong = await looked_at(row)
+        wrong = await preview(row)
         assert wrong.status == 400
         assert re.findall(r'class="fault"><code>([a-z_0-9]+)</code>', wrong.html) == [column], wrong.text[:900]
 
@@ -176,7 +177,7 @@ SCHEDULE_FORM: dict[str, Any] = {
 }  # fmt: skip
 
 
-async def test_a_schedules_form_says_what_each_of_its_boletos_costs(env: Environment) -> None:
+async def test_terms_of_a_schedule_are_stored_and_shown_on_its_page(env: Environment) -> None:
     done = await env.owner.post(
         SCHEDULE, on=f"{SCHEDULE}?forma=boleto", **SCHEDULE_FORM, fine="2", interest="1,00", payable_days="15",
         discount_first="50,00", discount_first_days="7", discount_second="20", discount_second_days="0",
@@ -209,20 +210,20 @@ async def test_a_schedules_form_says_what_each_of_its_boletos_costs(env: Environ
         ({"discount_first": "1000", "discount_first_days": "3"}, {"discount_first"}),
     ],
 )  # fmt: skip
-async def test_what_a_schedule_cannot_agree_on_is_said_beside_its_field(
+async def test_schedule_terms_out_of_bounds_are_refused_beside_their_field(
     env: Environment, wrong: dict[str, str], fields: set[str]
 ) -> None:
     seen = await env.owner.post(SCHEDULE, on=f"{SCHEDULE}?forma=boleto", **(SCHEDULE_FORM | wrong))
-    assert (seen.status, faults(seen.html)) == (400, fields), seen.text[:900]
+    assert (seen.status, faulty_fields(seen.html)) == (400, fields), seen.text[:900]
     assert '<details class="terms" open>' in seen.html
 
 
-async def test_a_new_due_date_before_a_discounts_day_is_refused_here_too(env: Environment) -> None:
+async def test_a_new_due_date_before_a_discount_day_is_refused_beside_its_field(env: Environment) -> None:
     done = await env.owner.post(
         PAGE, on=f"{PAGE}?forma=boleto", **FORM, discount_first="50", discount_first_until=in_days(6)
     )
     page = done.where.partition("?")[0]
     seen = await env.owner.post(f"{page}/vencimento", on=page, due_date=in_days(5))
-    assert (seen.status, faults(seen.html)) == (400, {"due_date"})
+    assert (seen.status, faulty_fields(seen.html)) == (400, {"due_date"})
     charge_id = page.rpartition("/")[2]
     assert (await redate(env.merchant.sandbox, in_days(6), charge_id=charge_id)).status == 200

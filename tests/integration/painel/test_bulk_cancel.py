@@ -1,4 +1,4 @@
-"""Several charges cancelled at once: confirmed with count and sum, and each told of."""
+"""Several charges cancelled at once: the user confirms count and sum, and the page reports each charge's result."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -31,13 +31,13 @@ async def statuses(books: Books) -> list[str]:
     return [row["status"] for row in rows]
 
 
-async def test_count_and_sum_are_confirmed_and_each_charge_is_told_of(shop: Any) -> None:
+async def test_a_bulk_cancel_confirms_count_and_sum_and_reports_each_charge(shop: Any) -> None:
     owner, books, *_ = shop
     first, second, kept = [await books.charge(cents, external_id=f"ped-{cents}") for cents in (1000, 2050, 500)]
     paid = await books.charge(700, external_id="ped-paga")
     await books.paid(paid)
     listed = await owner.opened(LIST)
-    assert listed.html.count('name="charge"') == 3, "what is not in aberto has no box"
+    assert listed.html.count('name="charge"') == 3, "only pending charges (em aberto) have a checkbox"
     chosen = [first.charge_id, second.charge_id, paid.charge_id]
     confirm = await owner.post(CANCEL, form=listed, charge=chosen)
     assert confirm.status == 200
@@ -58,7 +58,7 @@ async def test_count_and_sum_are_confirmed_and_each_charge_is_told_of(shop: Any)
     assert kept.status == "pending"
 
 
-async def test_a_form_sent_twice_cancels_each_once_and_tells_the_same(shop: Any) -> None:
+async def test_a_form_sent_three_times_cancels_each_charge_once_and_answers_alike(shop: Any) -> None:
     owner, books, *_ = shop
     docs = [await books.charge() for _ in range(4)]
     form = await owner.opened(LIST)
@@ -73,7 +73,7 @@ async def test_a_form_sent_twice_cancels_each_once_and_tells_the_same(shop: Any)
     assert [row["n"] for row in events] == [1] * 4
 
 
-async def test_only_ones_own_charges_of_this_section_are_cancelled_and_a_page_of_them_at_most(shop: Any) -> None:
+async def test_a_bulk_cancel_takes_only_pending_charges_of_the_account_and_mode_up_to_one_page(shop: Any) -> None:
     owner, books, address, merchant = shop
     other = Books(books.pool, (await a_merchant(books.pool)).account_id, books.seal)
     theirs, trial = await other.charge(), await books.charge(test=True)

@@ -1,4 +1,4 @@
-"""Charges from a spreadsheet: looked at before anything is made, and each row made once however often it is sent."""
+"""Charges from a spreadsheet: previewed first, and each row creates one charge however often the sheet is sent."""
 
 import asyncio
 import io
@@ -49,15 +49,15 @@ async def shop(pool: Any) -> AsyncIterator[Any]:
         yield owner, Books(pool, merchant.account_id, Seal(SETTINGS.secret_key)), address, merchant
 
 
-async def sent(person: Person, sheet: bytes | str, path: str = IMPORT) -> Seen:
-    """The sheet chosen in its form."""
+async def upload(person: Person, sheet: bytes | str, path: str = IMPORT) -> Seen:
+    """The answer to uploading this sheet."""
     data = aiohttp.FormData((await person.opened(path)).hidden())
     data.add_field("file", sheet if isinstance(sheet, bytes) else sheet.encode(), filename="c.csv")
     return await person.ask("POST", path, data=data)
 
 
-async def confirmed(person: Person, page: Seen, path: str = IMPORT, *, again: bool = False) -> Seen:
-    """The page that confirms, with its tick, and with the one for what was made before."""
+async def confirm(person: Person, page: Seen, path: str = IMPORT, *, again: bool = False) -> Seen:
+    """The answer to confirming the preview; `again` also ticks that charges created before are to be created again."""
     carried = re.search(r'name="sheet" value="([^"]+)"', page.html)
     assert carried, page.text[:600]
     more = re.search(r'name="again"[^>]* value="([^"]+)"', page.html)
@@ -68,7 +68,7 @@ async def confirmed(person: Person, page: Seen, path: str = IMPORT, *, again: bo
     return await person.ask("POST", path, data=data)
 
 
-async def made(books: Books) -> list[tuple[str, int]]:
+async def charges_of(books: Books) -> list[tuple[str, int]]:
     rows = await books.pool.fetch(
         "SELECT external_id, amount_cents FROM charge WHERE account_id = $1 ORDER BY external_id, amount_cents",
         books.account_id,
@@ -77,7 +77,7 @@ async def made(books: Books) -> list[tuple[str, int]]:
 
 
 async def test_workbooks_that_take_long_are_read_one_at_a_time(shop: Any) -> None:
-    """A file of 5 KB can take a core for seconds: six at once would leave nothing for payments."""
+    """Reading a file of 5 KB can occupy a core for seconds: six at once would leave none for payments."""
     owner, *_ = shop
     book, saved = openpyxl.Workbook(), io.BytesIO()
     for row in (("tipo", "valor"), *(["pix"] * 30 for _ in range(1_000))):
@@ -91,7 +91,7 @@ async def test_workbooks_that_take_long_are_read_one_at_a_time(shop: Any) -> Non
         page: Seen = await owner.ask("POST", IMPORT, data=data)
         return page
 
-    def reading() -> int:
+    def threads_reading() -> int:
         stacks = [traceback.extract_stack(frame) for frame in sys._current_frames().values()]
         return sum(any(line.name == read_sheet.__name__ for line in stack) for stack in stacks)
 
@@ -99,66 +99,66 @@ async def test_workbooks_that_take_long_are_read_one_at_a_time(shop: Any) -> Non
     at_once = []
     while not sending.done():
         await asyncio.sleep(0.01)
-        at_once.append(reading())
+        at_once.append(threads_reading())
     assert {page.status for page in await sending} <= {400, 429}
     assert max(at_once) == 1
 
 
 @pytest.mark.parametrize("carried", ["\ufdd0", "not base64", "=", "AA="])
-async def test_a_carried_sheet_that_was_changed_is_asked_for_again(shop: Any, carried: str) -> None:
+async def test_a_tampered_sheet_in_the_confirmation_form_must_be_uploaded_again(shop: Any, carried: str) -> None:
     owner, books, *_ = shop
     data = aiohttp.FormData({**(await owner.opened(IMPORT)).hidden(), "sheet": carried, "sure": "yes"})
     data.add_field("x", "", content_type="text/plain")
     page = await owner.ask("POST", IMPORT, data=data)
     assert (page.status, "Escolha um arquivo" in page.text) == (400, True), page.text[:600]
-    assert await made(books) == []
+    assert await charges_of(books) == []
 
 
-async def test_a_number_in_the_wrong_column_is_told_beside_its_row(shop: Any) -> None:
+async def test_a_number_of_44_digits_in_the_amount_column_is_refused_as_an_amount(shop: Any) -> None:
     owner, books, *_ = shop
     book, saved = openpyxl.Workbook(), io.BytesIO()
     for row in (("tipo", "valor"), ("pix", 10), ("pix", 23793381286008200000000000000000000000000000)):
         book.active.append(row)
     book.save(saved)
-    page = await sent(owner, saved.getvalue())
+    page = await upload(owner, saved.getvalue())
     assert (page.status, "maior que zero" in page.text) == (400, True), page.text[:600]
-    assert await made(books) == []
+    assert await charges_of(books) == []
 
 
-async def test_a_sheet_is_looked_at_made_and_sent_again_without_doubling(shop: Any) -> None:
+async def test_a_sheet_is_previewed_confirmed_and_sent_again_without_duplicate_charges(shop: Any) -> None:
     owner, books, *_ = shop
-    page = await sent(owner, SHEET)
+    page = await upload(owner, SHEET)
     assert page.status == 200, page.text[:600]
     assert "3 cobranças, R$\u00a01.252,06" in page.text
-    assert await made(books) == [], "nothing is made before it is confirmed"
-    done = await asyncio.gather(*(confirmed(owner, page) for _ in range(3)))
+    assert await charges_of(books) == [], "no charge is created before the sheet is confirmed"
+    done = await asyncio.gather(*(confirm(owner, page) for _ in range(3)))
     assert all("3 de 3 cobranças estão na lista" in each.text for each in done), [each.text[:500] for each in done]
     wanted = [("ped-1", 1234_56), ("ped-2", 10_50), ("ped-3", 7_00)]
-    assert await made(books) == wanted
-    again = await confirmed(owner, await sent(owner, SHEET))
+    assert await charges_of(books) == wanted
+    again = await confirm(owner, await upload(owner, SHEET))
     assert again.text.count("Já criada") == 3
-    assert await made(books) == wanted
+    assert await charges_of(books) == wanted
     listed = await owner.opened("/painel/cobrancas")
     assert "João d'Ávila" in listed.text
     assert (await owner.opened("/painel/auditoria")).text.count("Criou uma cobrança") == 3
-    # Another file is another file.
-    assert "3 de 3" in (await confirmed(owner, await sent(owner, SHEET.replace("ped-", "novo-")))).text
-    assert len(await made(books)) == 6
+    # A sheet with other references creates its own charges.
+    assert "3 de 3" in (await confirm(owner, await upload(owner, SHEET.replace("ped-", "novo-")))).text
+    assert len(await charges_of(books)) == 6
 
 
-async def test_a_corrected_sheet_makes_what_was_corrected_and_repeats_nothing(shop: Any) -> None:
+async def test_a_corrected_sheet_creates_only_the_changed_and_added_rows(shop: Any) -> None:
     owner, books, *_ = shop
-    assert "3 de 3" in (await confirmed(owner, await sent(owner, SHEET))).text
-    # Another amount in one row, one row more in between, and cells of the others written otherwise.
+    assert "3 de 3" in (await confirm(owner, await upload(owner, SHEET))).text
+    # One amount changed, one row added in between, the other cells written in another format.
     head, first, second, _, third, _ = SHEET.split("\r\n")
     first = first.replace("1.234,56", "1234,56").replace("529.982.247-25", "52998224725")
-    page = await sent(owner, "\r\n".join((head, second.replace("10.50", "10.60"), "pix;9;ped-4;;;;", third, first)))
+    page = await upload(owner, "\r\n".join((head, second.replace("10.50", "10.60"), "pix;9;ped-4;;;;", third, first)))
     assert page.html.count("Já criada") == 2, page.text[:900]
     assert "2 cobranças iguais já foram criadas" in page.text
     assert "Faltam 2, R$\u00a019,60" in page.text
-    done = await confirmed(owner, page)
+    done = await confirm(owner, page)
     assert ("4 de 4" in done.text, done.text.count("Já criada")) == (True, 2), done.text[:900]
-    assert await made(books) == [
+    assert await charges_of(books) == [
         ("ped-1", 1234_56),
         ("ped-2", 10_50),
         ("ped-2", 10_60),
@@ -167,39 +167,39 @@ async def test_a_corrected_sheet_makes_what_was_corrected_and_repeats_nothing(sh
     ]
 
 
-async def test_equal_rows_of_a_sheet_are_as_many_charges_and_one_more_is_one_more(shop: Any) -> None:
+async def test_each_of_several_equal_rows_creates_one_charge_and_an_added_row_one_more(shop: Any) -> None:
     owner, books, *_ = shop
-    assert "2 de 2" in (await confirmed(owner, await sent(owner, "tipo;valor\npix;5\npix;5\n"))).text
-    assert "3 de 3" in (await confirmed(owner, await sent(owner, "tipo;valor\npix;5\npix;5,00\npix;5\n"))).text
-    assert [cents for _, cents in await made(books)] == [5_00] * 3
+    assert "2 de 2" in (await confirm(owner, await upload(owner, "tipo;valor\npix;5\npix;5\n"))).text
+    assert "3 de 3" in (await confirm(owner, await upload(owner, "tipo;valor\npix;5\npix;5,00\npix;5\n"))).text
+    assert [cents for _, cents in await charges_of(books)] == [5_00] * 3
 
 
-async def test_what_was_made_is_made_once_more_by_whoever_says_so(shop: Any) -> None:
-    """Next month's sheet may say what this month's did."""
+async def test_rows_created_before_are_created_again_only_when_the_user_ticks_it(shop: Any) -> None:
+    """Next month's sheet may have the same rows as this month's."""
     owner, books, *_ = shop
     sheet = "tipo;valor;referencia\npix;5;mensal\n"
-    assert "1 de 1" in (await confirmed(owner, await sent(owner, sheet))).text
+    assert "1 de 1" in (await confirm(owner, await upload(owner, sheet))).text
     for times in (2, 3):
-        page = await sent(owner, sheet)
+        page = await upload(owner, sheet)
         assert "Não falta nenhuma" in page.text
-        done = await asyncio.gather(*(confirmed(owner, page, again=True) for _ in range(3)))
+        done = await asyncio.gather(*(confirm(owner, page, again=True) for _ in range(3)))
         assert all("1 de 1" in each.text for each in done), done[0].text[:600]
-        assert await made(books) == [("mensal", 5_00)] * times
+        assert await charges_of(books) == [("mensal", 5_00)] * times
 
 
 @pytest.mark.parametrize("again", [False, True])
-async def test_what_was_left_is_made_from_the_page_that_says_so_and_nothing_twice(
+async def test_rows_left_when_time_ran_out_are_created_from_the_result_page_without_duplicates(
     shop: Any, monkeypatch: pytest.MonkeyPatch, *, again: bool
 ) -> None:
-    """Of a sheet that is made once more its file would make all of it once more."""
+    """When a sheet is created once more, uploading its file would create all of its rows, not only those left."""
     owner, books, *_ = shop
     sheet = "tipo;valor;referencia\npix;5;a\npix;6;b\n"
     if again:
-        assert "2 de 2" in (await confirmed(owner, await sent(owner, sheet))).text
-    before = await made(books)
-    asked = await sent(owner, sheet)
+        assert "2 de 2" in (await confirm(owner, await upload(owner, sheet))).text
+    before = await charges_of(books)
+    asked = await upload(owner, sheet)
     monkeypatch.setattr("web.painel.charges.charge_import.BEGIN_S_MAX", -1.0)
-    page = await confirmed(owner, asked, again=again)
+    page = await confirm(owner, asked, again=again)
     assert "0 de 2" in page.text
     monkeypatch.undo()
     for _ in range(2):
@@ -207,21 +207,21 @@ async def test_what_was_left_is_made_from_the_page_that_says_so_and_nothing_twic
         data = aiohttp.FormData(fields)
         data.add_field("x", "", content_type="text/plain")  # as multipart, as the page sends it
         assert "2 de 2" in (await owner.ask("POST", IMPORT, data=data)).text
-    assert await made(books) == sorted([*before, ("a", 5_00), ("b", 6_00)])
+    assert await charges_of(books) == sorted([*before, ("a", 5_00), ("b", 6_00)])
 
 
-async def test_an_account_that_is_blocked_while_its_sheet_is_made_is_told_that_and_not_of_a_suspension(
+async def test_an_account_blocked_during_an_import_is_told_of_the_block_not_of_a_pix_suspension(
     shop: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     owner, books, *_ = shop
-    page = await sent(owner, "tipo;valor\npix;5\n")
-    # What the page knows of the account is a moment old.
+    page = await upload(owner, "tipo;valor\npix;5\n")
+    # The page checked the approval a moment before the block.
     monkeypatch.setattr("web.painel.charges.new_charge.check_approved", lambda request: None)
     await books.pool.execute("UPDATE account SET kyc = 'blocked' WHERE account_id = $1", books.account_id)
-    done = await confirmed(owner, page)
+    done = await confirm(owner, page)
     assert "0 de 1" in done.text
     assert refusal(Code.KYC_REQUIRED) in done.text
-    assert await made(books) == []
+    assert await charges_of(books) == []
 
 
 def workbook(*rows: Any) -> bytes:
@@ -234,23 +234,23 @@ def workbook(*rows: Any) -> bytes:
     return made.getvalue()
 
 
-async def test_a_workbook_is_looked_at_and_made_once_however_often_it_is_saved(shop: Any) -> None:
+async def test_a_workbook_creates_its_charges_once_however_often_it_is_saved(shop: Any) -> None:
     owner, books, *_ = shop
     rows = [("tipo", "valor", "referencia", "nome"), ("pix", 1234.56, 1001, "Ana"), ("pix", 7, "ped-2", None)]
     first, second = workbook(*rows), workbook(*rows)
     assert first != second
-    page = await sent(owner, first)
+    page = await upload(owner, first)
     assert (page.status, "2 cobranças, R$\u00a01.241,56" in page.text) == (200, True), page.text[:600]
-    assert await made(books) == []
-    assert "2 de 2 cobranças estão na lista" in (await confirmed(owner, page)).text
-    again = await confirmed(owner, await sent(owner, second))
+    assert await charges_of(books) == []
+    assert "2 de 2 cobranças estão na lista" in (await confirm(owner, page)).text
+    again = await confirm(owner, await upload(owner, second))
     assert again.text.count("Já criada") == 2
-    assert await made(books) == [("1001", 1234_56), ("ped-2", 7_00)]
-    wrong = await sent(owner, workbook(rows[0], ("pix", "dez", None, None), ("pix", 10.505, None, None)))
+    assert await charges_of(books) == [("1001", 1234_56), ("ped-2", 7_00)]
+    wrong = await upload(owner, workbook(rows[0], ("pix", "dez", None, None), ("pix", 10.505, None, None)))
     assert (wrong.status, "2 linhas não podem ser aceitas" in wrong.text) == (400, True), wrong.text[:600]
 
 
-async def test_a_blank_sheet_is_given_away_and_comes_back_as_one_without_rows(shop: Any, pool: Any) -> None:
+async def test_the_template_sheet_can_be_downloaded_and_is_read_as_a_sheet_without_rows(shop: Any, pool: Any) -> None:
     owner, _, address, merchant = shop
     page = await owner.opened(IMPORT)
     for kind, media_type in (("xlsx", "spreadsheetml"), ("csv", "text/csv")):
@@ -260,13 +260,13 @@ async def test_a_blank_sheet_is_given_away_and_comes_back_as_one_without_rows(sh
             assert (answer.status, media_type in answer.headers["Content-Type"]) == (200, True)
             assert f'filename="cobrancas-modelo.{kind}"' in answer.headers["Content-Disposition"]
             blank = await answer.read()
-        assert "nenhuma linha" in (await sent(owner, blank)).text
+        assert "nenhuma linha" in (await upload(owner, blank)).text
     async with colleague_of(pool, address, merchant, "developer") as developer:
         assert (await developer.get(f"{IMPORT}/modelo.xlsx")).status == 403
         assert (await developer.get("/painel/teste/cobrancas/importar/modelo.xlsx")).status == 200
 
 
-async def test_what_is_wrong_is_said_for_each_row_by_its_column_and_nothing_is_made(shop: Any) -> None:
+async def test_faults_of_a_sheet_are_reported_by_row_and_column_and_nothing_is_created(shop: Any) -> None:
     owner, books, *_ = shop
     past = (datetime.now(SAO_PAULO).date() - timedelta(days=1)).strftime("%d/%m/%Y")
     sheet = (
@@ -277,7 +277,7 @@ async def test_what_is_wrong_is_said_for_each_row_by_its_column_and_nothing_is_m
         f"boleto,10,{past},Ana,111.111.111-11,123,Rua A,Olinda,XX,\n"
         "carnê,10,,,,,,,,\n"
     )
-    page = await sent(owner, sheet)
+    page = await upload(owner, sheet)
     assert page.status == 400
     assert "4 linhas não podem ser aceitas" in page.text
     said = re.findall(r'<p class="fault"><code>([a-z_]+)</code> ([^<]+)</p>', page.html)
@@ -288,7 +288,7 @@ async def test_what_is_wrong_is_said_for_each_row_by_its_column_and_nothing_is_m
         "Use a sigla do estado, como SP.", "Use 1, 3, 7 ou 30.",
     )  # fmt: skip
     assert 'name="sheet"' not in page.html
-    assert await made(books) == []
+    assert await charges_of(books) == []
 
 
 @pytest.mark.parametrize(
@@ -307,14 +307,16 @@ async def test_what_is_wrong_is_said_for_each_row_by_its_column_and_nothing_is_m
         (b"tipo;valor\n" + b"pix;1 " * 25_000, "KB"),
     ],
 )
-async def test_a_file_that_is_no_sheet_of_charges_is_told_why(shop: Any, raw: bytes, words: str) -> None:
+async def test_a_file_that_is_not_a_sheet_of_charges_is_refused_with_the_reason(
+    shop: Any, raw: bytes, words: str
+) -> None:
     owner, books, *_ = shop
-    seen = await sent(owner, raw)
+    seen = await upload(owner, raw)
     assert (seen.status, words in seen.text) == (400, True), seen.text[:800]
-    assert await made(books) == []
+    assert await charges_of(books) == []
 
 
-async def test_the_preview_shows_days_and_conditions_as_the_payer_will_read_them(shop: Any) -> None:
+async def test_the_preview_shows_dates_and_terms_as_the_payer_will_read_them(shop: Any) -> None:
     owner, *_ = shop
     due = datetime.now(SAO_PAULO).date() + timedelta(days=40)
     payer = "Ana Lima;52998224725;01310100;Avenida Paulista;São Paulo;SP"
@@ -322,17 +324,17 @@ async def test_the_preview_shows_days_and_conditions_as_the_payer_will_read_them
         "tipo;valor;vencimento;multa_percentual;juros_valor_dia;nome;documento;cep;rua;cidade;estado\n"
         f"boleto e pix;100,00;{due:%d/%m/%Y};2,00;0,03;{payer}\n"
     )
-    page = await sent(owner, sheet)
+    page = await upload(owner, sheet)
     assert page.status == 200, page.text[:600]
     assert f"{due:%d/%m/%Y}" in page.text
-    assert f'<span class="narrow soft">vence {due:%d/%m/%Y}</span>' in page.html, "on a telephone too"
+    assert f'<span class="narrow soft">vence {due:%d/%m/%Y}</span>' in page.html, "narrow screens show the due date too"
     assert str(due) not in page.text
     assert "Boleto e Pix" in page.text
     assert "multa de 2,00% (R$\u00a02,00)" in page.text
     assert "juros de R$\u00a00,03 por dia de atraso" in page.text
 
 
-def test_a_sheet_is_read_as_spreadsheets_here_write_it() -> None:
+def test_sheets_are_read_in_the_encodings_separators_and_formats_used_in_brazil() -> None:
     for raw in (
         "tipo;valor;descrição\npix;1.234,56;Açaí\n".encode("cp1252"),
         "\ufefftipo;valor;descrição\r\npix;1.234,56;Açaí\r\n".encode(),
@@ -361,12 +363,12 @@ def test_a_sheet_is_read_as_spreadsheets_here_write_it() -> None:
         b"tipo;valor;descricao;referencia\npix;1;a;1\npix;1;Aula; turma B;2\n",
     ],
 )
-def test_a_row_whose_text_was_divided_is_told_of_and_never_charged(raw: bytes) -> None:
+def test_a_row_split_by_a_separator_in_its_text_is_refused(raw: bytes) -> None:
     with pytest.raises(SheetFault, match=r"A linha 3 tem . campos"):
         read_sheet(raw)
 
 
-async def test_an_upload_is_taken_from_ones_own_page_and_role_alone(shop: Any, pool: Any) -> None:
+async def test_an_upload_needs_the_form_token_the_role_and_a_size_within_the_limit(shop: Any, pool: Any) -> None:
     owner, books, address, merchant = shop
     foreign = aiohttp.FormData({"csrf": "x", "once": str(uuid4())})
     foreign.add_field("file", SHEET.encode(), filename="c.csv")
@@ -374,11 +376,11 @@ async def test_an_upload_is_taken_from_ones_own_page_and_role_alone(shop: Any, p
     async with colleague_of(pool, address, merchant, "developer") as developer:
         assert (await developer.get(IMPORT)).status == 403
         assert "Importar planilha" not in (await developer.opened("/painel/cobrancas")).text
-    large = await sent(owner, b"x" * 600_000)
+    large = await upload(owner, b"x" * 600_000)
     assert large.status == 413
     pending = await a_merchant(pool, kyc="pending")
     async with person_of(address, pending) as other:
-        seen = await sent(other, SHEET, "/painel/teste/cobrancas/importar")
+        seen = await upload(other, SHEET, "/painel/teste/cobrancas/importar")
         assert (seen.status, "3 cobranças" in seen.text) == (200, True)
         assert "Cadastro em análise" in (await other.opened(IMPORT)).text
-    assert await made(books) == []
+    assert await charges_of(books) == []

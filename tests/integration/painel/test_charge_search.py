@@ -1,4 +1,4 @@
-"""The list of charges: who owes how much, and one charge found by whatever somebody has of it in hand."""
+"""The list of charges: each charge with its payer and amount, and a search by id, code, link, amount or payer."""
 
 import asyncio
 from collections import Counter
@@ -28,14 +28,14 @@ async def shop(pool: Any) -> AsyncIterator[Any]:
         yield owner, Books(pool, merchant.account_id, Seal(settings.secret_key)), address, merchant
 
 
-async def found(owner: Person, text: str, root: str = "/painel") -> str:
-    """Where the search leads to."""
+async def path_found(owner: Person, text: str, root: str = "/painel") -> str:
+    """The page that the search redirects to."""
     seen = await owner.ask("GET", f"{root}/cobrancas/busca", params={"q": text})
     assert seen.status == 303, seen.text[:300]
     return seen.where.removeprefix(root)
 
 
-async def test_each_charge_tells_who_is_to_pay_it_on_the_page_and_in_the_file(shop: Any) -> None:
+async def test_the_list_and_its_csv_show_each_payer_except_to_roles_that_see_payers_masked(shop: Any) -> None:
     owner, books, address, merchant = shop
     await books.charge(1250, external_id="ped-1", payer={"name": "Maria da Silva", "document": DOCUMENT})
     assert "Maria da Silva" in (await owner.opened("/painel/cobrancas")).text
@@ -48,7 +48,7 @@ async def test_each_charge_tells_who_is_to_pay_it_on_the_page_and_in_the_file(sh
     assert DOCUMENT not in text
 
 
-async def test_tabs_and_sum_tell_how_many_there_are_and_how_much_they_are(shop: Any) -> None:
+async def test_tabs_count_charges_per_status_and_the_list_shows_its_count_and_sum(shop: Any) -> None:
     owner, books, *_ = shop
     for cents in (1000, 2050):
         await books.charge(cents)
@@ -57,11 +57,11 @@ async def test_tabs_and_sum_tell_how_many_there_are_and_how_much_they_are(shop: 
     assert "Todas 3 Em aberto 2 Pagas 1" in text
     assert "3 cobranças, R$\u00a037,50" in text
     pending = (await owner.opened("/painel/cobrancas?status=pending")).text
-    assert "Todas 3 Em aberto 2 Pagas 1" in pending  # the tabs do not change with the tab
+    assert "Todas 3 Em aberto 2 Pagas 1" in pending  # the tabs count all charges, whichever tab is open
     assert "2 cobranças, R$\u00a030,50" in pending
 
 
-async def test_counts_that_would_take_long_are_left_out_and_the_page_is_shown(
+async def test_the_page_is_shown_without_counts_that_would_take_too_long(
     shop: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     owner, books, *_ = shop
@@ -72,7 +72,7 @@ async def test_counts_that_would_take_long_are_left_out_and_the_page_is_shown(
     assert "1 cobrança," not in seen.text
 
 
-async def test_one_charge_is_found_by_what_is_in_hand_of_it(shop: Any) -> None:
+async def test_a_charge_is_found_by_any_of_its_ids_links_references_or_documents(shop: Any) -> None:
     owner, books, *_ = shop
     doc = await books.charge(900, external_id="Pedido 77/3", payer={"name": "Ana", "document": DOCUMENT})
     await books.charge(900)
@@ -92,16 +92,16 @@ async def test_one_charge_is_found_by_what_is_in_hand_of_it(shop: Any) -> None:
         doc.txid,
         f"https://x.example/pagar/{doc.public_id}?a=1",
     ):
-        assert await found(owner, str(text)) == page
-    assert len(receipt) != 32 or await found(owner, receipt) == page
-    assert await found(owner, "Pedido 77/3") == "/cobrancas?external_id=Pedido+77%2F3"
+        assert await path_found(owner, str(text)) == page
+    assert len(receipt) != 32 or await path_found(owner, receipt) == page
+    assert await path_found(owner, "Pedido 77/3") == "/cobrancas?external_id=Pedido+77%2F3"
     for written in (DOCUMENT, "529.982.247-25"):
-        assert await found(owner, written) == f"/cobrancas?payer_document={DOCUMENT}"
+        assert await path_found(owner, written) == f"/cobrancas?payer_document={DOCUMENT}"
     listed = await owner.opened(f"/painel/cobrancas?payer_document={DOCUMENT}")
     assert "1 cobrança," in listed.text
 
 
-async def test_what_nobody_has_is_said_and_what_is_anothers_is_not_found(shop: Any, pool: Any) -> None:
+async def test_the_search_finds_no_charge_of_another_account_or_of_the_other_mode(shop: Any, pool: Any) -> None:
     owner, books, *_ = shop
     mine = await books.charge(900, external_id="meu")
     test = await books.charge(900, test=True, external_id="de-teste")
@@ -124,11 +124,11 @@ async def test_what_nobody_has_is_said_and_what_is_anothers_is_not_found(shop: A
         assert (seen.status, "<b>x</b>" in seen.html) == (200, False), text
     seen = await owner.ask("GET", "/painel/cobrancas/busca", params={"q": "de-outra"})
     assert "Nenhuma cobrança tem de-outra" in seen.text
-    assert await found(owner, test.charge_id, "/painel/teste") == f"/cobrancas/{test.charge_id}"
-    assert await found(owner, mine.charge_id) == f"/cobrancas/{mine.charge_id}"
+    assert await path_found(owner, test.charge_id, "/painel/teste") == f"/cobrancas/{test.charge_id}"
+    assert await path_found(owner, mine.charge_id) == f"/cobrancas/{mine.charge_id}"
 
 
-async def test_a_charge_is_found_by_its_amount_and_by_what_was_paid_for_it(shop: Any, pool: Any) -> None:
+async def test_a_charge_is_found_by_its_amount_or_by_the_amount_paid(shop: Any, pool: Any) -> None:
     owner, books, *_ = shop
     await books.charge(153_10, external_id="pelo-valor")
     await books.paid(await books.charge(150_00, external_id="com-multa"), 153_10)
@@ -163,7 +163,7 @@ async def test_a_charge_is_found_by_words_of_its_payers_name_or_e_mail(shop: Any
     assert "nome ou e-mail do pagador entre as 2.000 mais novas" in nobody.text
 
 
-async def test_whoever_sees_payers_masked_finds_none_by_name(shop: Any) -> None:
+async def test_roles_that_see_payers_masked_find_no_charge_by_payer_name(shop: Any) -> None:
     _, books, address, merchant = shop
     await books.charge(77_70, external_id="so-valor", payer={"name": "João Batista"})
     async with colleague_of(books.pool, address, merchant, "developer") as developer:
@@ -175,7 +175,7 @@ async def test_whoever_sees_payers_masked_finds_none_by_name(shop: Any) -> None:
         assert "João" not in by_amount.text
 
 
-async def test_others_have_their_turn_while_payers_are_looked_through(
+async def test_a_search_through_sealed_payers_lets_other_tasks_run_between_batches(
     shop: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     _, books, _, merchant = shop
@@ -186,20 +186,20 @@ async def test_others_have_their_turn_while_payers_are_looked_through(
     turns, opened_in = 0, list[int]()
     open_sealed = Seal.open
 
-    def watched(seal: Seal, sealed: bytes, what: str, row: object) -> bytes:
+    def recording_open(seal: Seal, sealed: bytes, what: str, row: object) -> bytes:
         opened_in.append(turns)
         return open_sealed(seal, sealed, what, row)
 
-    monkeypatch.setattr(Seal, "open", watched)
+    monkeypatch.setattr(Seal, "open", recording_open)
 
-    async def others() -> None:
+    async def run_other_task() -> None:
         nonlocal turns
         while True:
             turns += 1
             await asyncio.sleep(0)
 
     owner = Owner(merchant.account_id, Mode.PRODUCTION)
-    running = asyncio.create_task(others())
+    running = asyncio.create_task(run_other_task())
     async with books.pool.acquire() as conn:
         for search in (known_payer.search_payers_by_name, newest_search.newest_of_payer):
             assert len(await search(conn, owner, "maria", seal=books.seal)) == 9

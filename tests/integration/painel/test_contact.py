@@ -1,4 +1,4 @@
-"""Payers read whom to ask about a charge, as an owner says it, and of a blocked merchant they read nothing."""
+"""The contact that an owner publishes for payers: shown on the page of every charge, unless the merchant is blocked."""
 
 from collections.abc import AsyncIterator
 from datetime import UTC, datetime
@@ -22,16 +22,16 @@ async def shop(pool: Any) -> AsyncIterator[Any]:
         yield owner, Books(pool, merchant.account_id, Seal(SETTINGS.secret_key)), address, merchant
 
 
-async def said(owner: Person, **fields: Any) -> int:
+async def save_contact(owner: Person, **fields: Any) -> int:
     return (await owner.post(FORM, on=PAGE, **fields)).status
 
 
-async def test_payers_read_it_in_every_state_of_the_charge_and_not_once_the_merchant_is_blocked(shop: Any) -> None:
+async def test_payers_see_the_contact_in_every_state_of_a_charge_until_the_merchant_is_blocked(shop: Any) -> None:
     owner, books, *_ = shop
     doc = await books.charge()
     path = f"/pagar/{doc.public_id}"
     assert "Fale com" not in (await owner.opened(path)).text
-    assert await said(owner, phone="(11) 98765-4321", whatsapp="yes", contact_email="ajuda@loja.example") == 303
+    assert await save_contact(owner, phone="(11) 98765-4321", whatsapp="yes", contact_email="ajuda@loja.example") == 303
     shown = await owner.opened(path)
     for link in ('href="tel:+5511987654321"', 'href="https://wa.me/5511987654321"', 'href="mailto:ajuda@loja.example"'):
         assert link in shown.html
@@ -45,14 +45,14 @@ async def test_payers_read_it_in_every_state_of_the_charge_and_not_once_the_merc
         assert "98765" not in (await owner.opened(path)).html, state
 
 
-async def test_it_is_taken_back_by_leaving_it_empty_and_is_in_the_audit_log(shop: Any) -> None:
+async def test_saving_an_empty_contact_removes_it_and_changes_are_audited(shop: Any) -> None:
     owner, books, *_ = shop
     doc = await books.charge()
-    assert await said(owner, phone="+351 912 345 678", contact_email="") == 303
+    assert await save_contact(owner, phone="+351 912 345 678", contact_email="") == 303
     shown = await owner.opened(f"/pagar/{doc.public_id}")
     assert "+351912345678" in shown.text
     assert "wa.me" not in shown.html
-    assert await said(owner, phone="", contact_email="") == 303
+    assert await save_contact(owner, phone="", contact_email="") == 303
     assert "Fale com" not in (await owner.opened(f"/pagar/{doc.public_id}")).text
     assert "Mudou o contato que os pagadores veem" in (await owner.opened("/painel/auditoria")).text
 
@@ -63,7 +63,7 @@ async def test_it_is_taken_back_by_leaving_it_empty_and_is_in_the_audit_log(shop
      {"phone": "", "whatsapp": "yes"},
      {"contact_email": "a@b"}, {"contact_email": "<b>@x.example"}, {"contact_email": "x?subject=a@b.example, c"}],
 )  # fmt: skip
-async def test_what_nobody_could_be_reached_by_is_refused_beside_its_field(shop: Any, fields: dict[str, Any]) -> None:
+async def test_an_invalid_contact_is_refused_beside_its_field(shop: Any, fields: dict[str, Any]) -> None:
     owner, books, *_ = shop
     refused = await owner.post(FORM, on=PAGE, **fields)
     assert refused.status == 400
@@ -74,7 +74,7 @@ async def test_what_nobody_could_be_reached_by_is_refused_beside_its_field(shop:
     assert tuple(stored) == ("", "")
 
 
-async def test_only_owners_say_it(shop: Any) -> None:
+async def test_only_owners_may_change_the_contact(shop: Any) -> None:
     _, books, address, merchant = shop
     async with colleague_of(books.pool, address, merchant, "finance") as finance:
         assert "Salvar contato" not in (await finance.opened(PAGE)).text

@@ -1,4 +1,4 @@
-"""The dashboard in a real browser: narrow and wide, light and dark, with its menu, and readable to everybody."""
+"""The dashboard in a real browser: narrow and wide screens, light and dark, the menu, the keyboard, and contrast."""
 
 import re
 from collections.abc import AsyncIterator
@@ -21,7 +21,7 @@ pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="no browser on this mac
 SETTINGS = settings_with(WEBHOOK_ALLOW_PRIVATE="1")
 LONG = "Comércio de Alimentos e Bebidas São João da Boa Vista do Rio Grande Ltda"
 
-# Every text node that can be seen, against the ground that is painted behind it (WCAG 2.2, 1.4.3).
+# The contrast of every visible text node with the background painted behind it (WCAG 2.2, 1.4.3).
 _CONTRAST = """
 (() => {
   const parse = (text) => (text.match(/[\\d.]+/g) || []).map(Number);
@@ -73,10 +73,10 @@ _HEADINGS = """
 
 
 async def screen(command: Command, width: int, scheme: str) -> None:
-    """Of the page that is open, which goes on in it."""
+    """Set the screen's width and colour scheme for the open page, without reloading it."""
     size = {"width": width, "height": 900, "deviceScaleFactor": 1, "mobile": width < 600}
     await command("Emulation.setDeviceMetricsOverride", **size)
-    # Nothing on its way from one colour to another is looked at.
+    # With reduced motion no colour is measured in the middle of a transition.
     wanted = {"prefers-color-scheme": scheme, "prefers-reduced-motion": "reduce"}
     features = [{"name": name, "value": value} for name, value in wanted.items()]
     await command("Emulation.setEmulatedMedia", features=features)
@@ -99,7 +99,7 @@ class Browser(NamedTuple):
 
 @pytest_asyncio.fixture(scope="module", loop_scope="session")
 async def browser(pool: Pool, tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Browser]:
-    """Signed in as the owner of an account in which there is some of everything, with names that are long."""
+    """A browser signed in as the owner of an account with rows in every list, and with long names."""
     merchant: MerchantCreated = await a_merchant(pool, LONG)
     books = Books(pool, merchant.account_id, Seal(SETTINGS.secret_key))
     now = datetime.now(UTC)
@@ -120,7 +120,7 @@ async def browser(pool: Pool, tmp_path_factory: pytest.TempPathFactory) -> Async
             delivery.rsplit("/", 1)[1],
             b"x" * 1024,
         )
-        # The longest word there is for how a webhook is doing.
+        # The state of a webhook that has the longest label.
         await pool.execute(
             "UPDATE webhook_lane SET consecutive_failures = 3, failing_since = now() WHERE endpoint_id ="
             " (SELECT endpoint_id FROM webhook_endpoint WHERE account_id = $1)",
@@ -151,14 +151,16 @@ async def browser(pool: Pool, tmp_path_factory: pytest.TempPathFactory) -> Async
             yield Browser(address, owner, command, evaluate, pages)
 
 
-async def test_every_page_is_readable_named_and_as_wide_as_the_screen(browser: Browser) -> None:
+async def test_every_page_fits_the_screen_with_contrast_labels_target_sizes_and_heading_order(
+    browser: Browser,
+) -> None:
     wider = "document.documentElement.scrollWidth - document.documentElement.clientWidth"
     for path in browser.pages:
         await browser.open(path)
         for width in (320, 390, 768, 1440):
             await browser.screen(width)
             assert await browser.evaluate(wider) == 0, (path, width)
-        # What is folded away is looked at too.
+        # Folded details are checked too.
         await browser.evaluate("document.querySelectorAll('details').forEach((each) => { each.open = true; })")
         for width in (390, 1440):
             for scheme in ("light", "dark"):
@@ -173,7 +175,7 @@ async def test_every_page_is_readable_named_and_as_wide_as_the_screen(browser: B
             assert all(after - before <= 1 for before, after in pairwise(levels)), (path, levels)
 
 
-async def test_figures_are_whole_and_links_large_enough_for_a_mouse_and_for_a_finger(browser: Browser) -> None:
+async def test_figures_stay_on_one_line_and_links_are_large_enough_for_mouse_and_touch(browser: Browser) -> None:
     heights = """[...document.querySelectorAll(".row-actions a, .figure a")].filter((each) => each.checkVisibility())
       .map((each) => each.getBoundingClientRect().height)"""
     torn = """[...document.querySelectorAll(".figure-number")].filter((each) => {
@@ -194,16 +196,16 @@ async def test_figures_are_whole_and_links_large_enough_for_a_mouse_and_for_a_fi
     await browser.command("Emulation.setTouchEmulationEnabled", enabled=False)
 
 
-async def test_whoever_typed_what_cannot_be_taken_stands_in_its_field(browser: Browser) -> None:
+async def test_after_a_refused_form_the_faulty_field_has_the_focus_and_is_in_view(browser: Browser) -> None:
     await browser.screen(390)
     (charge,) = (each for each in browser.pages if each.startswith("/painel/teste/cobrancas/") and "nova" not in each)
     await browser.open(charge)
-    # In the midst of the charge's page, on whose top nothing tells of it.
+    # The form is in the middle of the charge's page; nothing at the top of the page mentions the fault.
     form = "document.querySelector('form[action$=\"/pagar-como\"]')"
     await browser.evaluate(f"{form}.elements.times.value = 11; {form}.submit()")
     await until(browser.evaluate, "document.activeElement.id", "i-times")
     assert await browser.evaluate("scrollY > 0 && document.activeElement.getBoundingClientRect().top < innerHeight")
-    # And of what is no field's.
+    # A fault that belongs to no field is scrolled into view as well.
     await browser.open(charge)
     await browser.evaluate("document.querySelector('form[action$=\"/cancelar\"]').submit()")
     await until(browser.evaluate, "document.querySelector('.fault')?.textContent", "Confirme que quer cancelar.")
@@ -227,16 +229,14 @@ async def test_one_box_ticks_every_charge_of_the_page(browser: Browser) -> None:
     assert await browser.evaluate(ticked) == [count, count, False]
 
 
-async def test_money_on_a_phone_and_on_a_tablet_is_read_without_scrolling_its_table(
-    browser: Browser, pool: Pool
-) -> None:
+async def test_tables_of_money_need_no_sideways_scrolling_on_phones_and_tablets(browser: Browser, pool: Pool) -> None:
     merchant = await a_merchant(pool, "Padaria Aurora")
     books = Books(pool, merchant.account_id, Seal(SETTINGS.secret_key))
     for cents, reference in ((88_00, None), (10_000_00, "venda-cancelada"), (4_850_00, "venda-grande")):
         charge = await books.charge(cents, external_id=reference)
-        # Once as it should be, once too often.
+        # Paid once, and once more in duplicate.
         await books.paid(charge, cents, cents)
-    # With a box beside it, and a name whose words are longer than the column was.
+    # A row with a checkbox, and a payer's name with words longer than its column.
     await books.charge(99_999_999_99, external_id="contrato-7", payer={"name": LONG})
     async with person_of(browser.address, merchant) as owner:
         refund = f"/painel/cobrancas/{charge.charge_id}/devolver"
@@ -256,7 +256,7 @@ async def test_money_on_a_phone_and_on_a_tablet_is_read_without_scrolling_its_ta
             await browser.command("Network.setCookie", value=browser.owner.cookie(), **cookie)
 
 
-async def test_the_menu_opens_on_a_phone_without_a_script_and_always_stands_on_a_desk(browser: Browser) -> None:
+async def test_the_menu_opens_on_a_phone_by_its_button_and_is_always_visible_on_a_desktop(browser: Browser) -> None:
     shown = "document.querySelector('#menu').checkVisibility()"
     await browser.command("Emulation.setScriptExecutionDisabled", value=False)
     await browser.screen(390)
@@ -271,7 +271,7 @@ async def test_the_menu_opens_on_a_phone_without_a_script_and_always_stands_on_a
     assert await browser.evaluate("document.querySelector('.menu-button').checkVisibility()") is False
 
 
-async def test_the_keyboard_reaches_the_content_first_and_sees_where_it_is(browser: Browser) -> None:
+async def test_the_first_tab_stop_skips_to_the_content_and_the_focus_is_outlined(browser: Browser) -> None:
     await browser.screen(1440)
     await browser.open("/painel/cobrancas")
 
@@ -292,7 +292,7 @@ async def test_the_keyboard_reaches_the_content_first_and_sees_where_it_is(brows
 async def test_a_browser_signs_in_and_a_form_is_sent_once_however_often_it_is_clicked(
     browser: Browser, pool: Pool
 ) -> None:
-    """Also: what the policy of the pages forbids would stop a real browser, and not the other tests."""
+    """A breach of the content security policy stops a real browser, and would pass unnoticed in the other tests."""
     merchant = await a_merchant(pool)
     await browser.command("Network.clearBrowserCookies")
     try:
@@ -321,8 +321,8 @@ async def test_a_browser_signs_in_and_a_form_is_sent_once_however_often_it_is_cl
         await browser.command("Network.setCookie", url=browser.address, name="painel", value=cookie, httpOnly=True)
 
 
-async def test_a_form_whose_sending_was_stopped_can_be_sent_again_with_what_was_typed(browser: Browser) -> None:
-    """The network is slow, the person stops the page: what was typed is still there, and so is a way to send it."""
+async def test_a_form_whose_submission_was_stopped_keeps_its_fields_and_can_be_sent_again(browser: Browser) -> None:
+    """On a slow network a user may stop the page: the typed fields remain, and the form can be sent again."""
     quick = "const later = setTimeout; window.setTimeout = (done, ms) => later(done, ms / 100);"
     await browser.command("Page.enable")
     script = await browser.command("Page.addScriptToEvaluateOnNewDocument", source=quick)
@@ -342,7 +342,7 @@ async def test_a_form_whose_sending_was_stopped_can_be_sent_again_with_what_was_
         await browser.command("Page.disable")
 
 
-async def test_the_way_back_from_a_charge_leads_to_the_list_as_it_was_filtered(browser: Browser) -> None:
+async def test_the_back_link_of_a_charge_leads_to_the_list_with_its_filters(browser: Browser) -> None:
     await browser.open("/painel/cobrancas?status=pending&feito=cancelada")
     row = await browser.evaluate("document.querySelector('.row-link').getAttribute('href')")
     await browser.open(row)
@@ -353,7 +353,7 @@ async def test_the_way_back_from_a_charge_leads_to_the_list_as_it_was_filtered(b
     assert await browser.evaluate(way) == "/painel/cobrancas"
 
 
-async def test_the_documentation_shows_ones_own_ids_to_who_is_signed_in_and_no_secret(browser: Browser) -> None:
+async def test_the_documentation_shows_signed_in_users_their_own_ids_and_no_secret(browser: Browser) -> None:
     seen = await browser.owner.opened("/painel/teste/chaves.json")
     ids = msgspec.json.decode(seen.html)
     assert set(ids) == {"account_id", "client_id"}
@@ -364,7 +364,7 @@ async def test_the_documentation_shows_ones_own_ids_to_who_is_signed_in_and_no_s
     assert ids["account_id"] in text
     assert "YOUR_ACCOUNT_ID" not in text
     assert "YOUR_CLIENT_SECRET" in text
-    # One language for every example of the page.
+    # Choosing a language in one example chooses it in every example of the page.
     await browser.evaluate("document.getElementById('example-1-1').click()")
     shown = "[...document.querySelectorAll('.tabs pre')].filter((each) => each.checkVisibility()).length"
     assert await browser.evaluate(shown) == await browser.evaluate("document.querySelectorAll('.tabs').length") == 3

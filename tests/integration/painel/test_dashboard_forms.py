@@ -1,6 +1,6 @@
-"""What people make and change from the dashboard: charges, refunds, schedules, mails. Each form once, each no said.
+"""The dashboard's forms for charges, refunds, schedules and mails: each acts once, and each refusal is explained.
 
-The web application alone, with PostgreSQL and no Redis: boletos and their bank are in test_dashboard_system.py.
+Only the web application runs, with PostgreSQL and no Redis; test_dashboard_system.py tests boletos and their bank.
 """
 
 import asyncio
@@ -111,23 +111,23 @@ def id_in(where: str) -> str:
 
 
 def faults(seen: Seen) -> dict[str, str]:
-    """What is said beside each field."""
+    """The message beside each faulty field."""
     return dict(re.findall(r'class="fault" id="w-([a-z_]+)" role="alert">([^<]*)<', seen.html))
 
 
 @pytest.mark.parametrize(
     "came_from", ["{charge}", "{charge}/cancelar", "{charge}?feito=criada#x", "//evil.example/x", ""]
 )
-async def test_what_cannot_be_done_any_more_leads_back_to_where_it_was_asked_for(
+async def test_a_cancellation_refused_with_409_links_back_to_the_page_it_was_sent_from(
     env: Environment, came_from: str
 ) -> None:
-    """And not to the first page, from where it would have to be found again."""
+    """From the first page the user would have to search for the charge again."""
     charge = f"/painel/cobrancas/{(await env.books.charge()).charge_id}"
     form = await env.owner.opened(charge)
     fields = {**form.hidden(), "reason": "cancelled", "sure": "yes"}
     assert (await env.owner.ask("POST", f"{charge}/cancelar", data=fields)).status == 303
     headers = {"Referer": env.owner.address + came_from.format(charge=charge)}
-    for once in (fields["once"], str(uuid4())):  # sent twice, and cancelled meanwhile
+    for once in (fields["once"], str(uuid4())):  # the same form again, and a new form for a charge cancelled meanwhile
         told = await env.owner.ask("POST", f"{charge}/cancelar", data=fields | {"once": once}, headers=headers)
         assert told.status == 409
         assert "Voltar" in told.text
@@ -139,7 +139,9 @@ async def test_what_cannot_be_done_any_more_leads_back_to_where_it_was_asked_for
 
 
 @pytest.mark.parametrize("base", ["/painel", "/painel/teste"])
-async def test_a_charge_made_here_is_one_like_any_other(env: Environment, base: str) -> None:
+async def test_a_charge_created_in_the_dashboard_is_stored_and_registered_like_one_of_the_api(
+    env: Environment, base: str
+) -> None:
     test = base.endswith("teste")
     page = f"{base}/cobrancas/nova"
     told: dict[str, Any] = {"payer_name": "João", "payer_document": "529.982.247-25", "payer_email": "joao@example.com"}
@@ -155,7 +157,7 @@ async def test_a_charge_made_here_is_one_like_any_other(env: Environment, base: 
     by_document = "SELECT payer_document_hash FROM read_charge WHERE charge_id = $1"
     assert await env.books.pool.fetchval(by_document, UUID(doc.charge_id)) == SEAL.blind("52998224725")
     assert "5303986540" in (doc.qr_code or "")
-    # The worker that tells the bank finds its order; the sandbox's bank has it already.
+    # In production a bank order waits for the worker; in test mode the simulated bank has the cob already.
     kinds = await env.books.pool.fetch(ever("SELECT kind FROM bank_order WHERE charge_id = $1"), UUID(doc.charge_id))
     at_bank = "SELECT count(*) FROM simulated_cob WHERE world = 'sandbox' AND status = 'ATIVA' AND txid = $1"
     assert [row["kind"] for row in kinds] == ([] if test else ["cob_register"])
@@ -163,7 +165,7 @@ async def test_a_charge_made_here_is_one_like_any_other(env: Environment, base: 
     assert "Cobrança criada." in (await env.owner.opened(done.where)).text
 
 
-async def test_a_form_sent_twice_makes_one_charge_and_leads_to_it_both_times(env: Environment) -> None:
+async def test_a_form_sent_eight_times_creates_one_charge_and_leads_to_it_each_time(env: Environment) -> None:
     form = await env.owner.opened(NEW)
     sent = await asyncio.gather(*(env.owner.post(NEW, form=form, **PIX) for _ in range(8)))
     assert {each.status for each in sent} == {303}
@@ -177,10 +179,10 @@ async def test_a_form_sent_twice_makes_one_charge_and_leads_to_it_both_times(env
     [(NEW, PIX, "charge"), (NEW_SCHEDULE, SCHEDULE, "schedule")],
     ids=["charge", "schedule"],
 )
-async def test_a_form_changed_after_it_was_sent_is_not_said_to_be_done(
+async def test_a_form_changed_after_it_was_sent_is_shown_again_and_not_reported_as_done(
     env: Environment, page: str, fields: dict[str, Any], table: str
 ) -> None:
-    """A browser may keep the page for the way back: then its form is the one that was sent, its text another."""
+    """A browser's back button may restore a sent form, which the user then changes: the form's key is the same."""
     form = await env.owner.opened(page)
     first = await env.owner.post(page, form=form, **fields)
     changed = await env.owner.post(page, form=form, **{**fields, "amount": "99", "external_id": "outra"})
@@ -210,7 +212,7 @@ async def test_a_form_changed_after_it_was_sent_is_not_said_to_be_done(
         ("description", "a\x07b", "Há caracteres"),
     ],
 )
-async def test_what_is_wrong_is_said_beside_its_field_and_what_was_typed_stays(
+async def test_a_fault_is_explained_beside_its_field_and_typed_values_are_kept(
     env: Environment, field: str, value: str, said: str
 ) -> None:
     seen = await env.owner.post(NEW, on=NEW, **{**PIX, "payer_name": "Fulana <de> Tal", field: value})
@@ -222,7 +224,7 @@ async def test_what_is_wrong_is_said_beside_its_field_and_what_was_typed_stays(
     assert await env.rows_of("charge") == 0
 
 
-async def test_a_boleto_form_says_everything_that_is_missing_at_once(env: Environment) -> None:
+async def test_a_boleto_form_reports_every_faulty_field_at_once(env: Environment) -> None:
     given: dict[str, Any] = {
         "forma": "boleto",
         "kind": "dual",
@@ -241,7 +243,7 @@ async def test_a_boleto_form_says_everything_that_is_missing_at_once(env: Enviro
     assert await env.rows_of("bank_order") == 0
 
 
-async def test_an_account_that_is_not_approved_makes_test_charges_only(pool: Pool, address: str) -> None:
+async def test_an_account_that_is_not_approved_creates_test_charges_only(pool: Pool, address: str) -> None:
     merchant = await a_merchant(pool, kyc="pending")
     async with person_of(address, merchant) as owner:
         assert "Cadastro em análise" in (await owner.opened(NEW)).text
@@ -255,7 +257,7 @@ async def test_an_account_that_is_not_approved_makes_test_charges_only(pool: Poo
             assert told in (await owner.opened(NEW)).text
 
 
-async def test_while_pix_is_suspended_the_form_says_so_and_keeps_what_was_typed(env: Environment, pool: Pool) -> None:
+async def test_while_pix_is_suspended_the_form_says_so_and_keeps_the_typed_values(env: Environment, pool: Pool) -> None:
     await pool.execute("INSERT INTO pix_suspension (suspended_at) VALUES (now())")
     try:
         seen = await env.owner.post(NEW, on=NEW, **PIX)
@@ -265,7 +267,7 @@ async def test_while_pix_is_suspended_the_form_says_so_and_keeps_what_was_typed(
         await pool.execute("DELETE FROM pix_suspension")
     assert (seen.status, "Pix sem boleto está suspenso" in seen.text) == (403, True)
     assert 'value="12,34"' in seen.html
-    # The very form may be sent again: nothing was made with it.
+    # The same form may be sent again: it created no charge.
     assert (await env.owner.post(NEW, form=seen, **PIX)).status == 303
 
 
@@ -278,33 +280,33 @@ async def paid_charge(env: Environment, *cents: int, test: bool = False) -> Char
     return doc
 
 
-async def asked_of(env: Environment, doc: ChargeDoc, number: int = 0, **fields: Any) -> Seen:
-    """Ask for a refund of the charge's payments[number], newest first, through its form."""
+async def request_refund(env: Environment, doc: ChargeDoc, number: int = 0, **fields: Any) -> Seen:
+    """Request a refund of the charge's payments[number], newest first, through its form."""
     path = f"/painel/cobrancas/{doc.charge_id}/devolver"
     form = await env.owner.opened(path)
     found = re.findall(r'name="payment_id" type="radio" value="([^"]+)"', form.html)
     return await env.owner.post(path, form=form, payment_id=found[number], **{"sure": "yes", **fields})
 
 
-async def test_a_payment_goes_back_in_parts_until_nothing_is_left(env: Environment) -> None:
+async def test_a_payment_is_refunded_in_parts_until_nothing_is_left(env: Environment) -> None:
     doc = await paid_charge(env, 100_00)
-    done = await asked_of(env, doc, amount="30,50", reason="Desistiu")
+    done = await request_refund(env, doc, amount="30,50", reason="Desistiu")
     assert done.where == f"/painel/cobrancas/{doc.charge_id}?feito=devolucao", done.text[:300]
     page = await env.owner.opened(done.where)
     assert f"{brl(0)} e {brl(30_50)} em andamento" in page.text
     assert "Em andamento" in page.text
     assert f"por {env.owner.email}, no painel" in page.text
-    too_much = await asked_of(env, doc, amount="69,51")
+    too_much = await request_refund(env, doc, amount="69,51")
     assert (too_much.status, list(faults(too_much))) == (422, ["amount"])
     assert 'value="69,51"' in too_much.html
-    # Without an amount all that remains goes.
-    assert (await asked_of(env, doc)).status == 303
+    # Without an amount, all that remains is refunded.
+    assert (await request_refund(env, doc)).status == 303
     over = await env.owner.opened(f"/painel/cobrancas/{doc.charge_id}/devolver")
     assert "Tudo o que foi pago já voltou" in over.text
     assert f"Saldo {brl(0)}" in (await env.owner.opened("/painel/extrato")).text
 
 
-async def test_the_second_of_two_payments_is_what_goes_back_when_it_is_chosen(env: Environment) -> None:
+async def test_a_duplicate_payment_chosen_in_the_form_is_the_one_refunded(env: Environment) -> None:
     doc = await paid_charge(env, 40_00, 40_00)
     odd = await env.owner.opened("/painel/pagamentos?anomaly=duplicate")
     link = re.search(r'href="(/painel/cobrancas/[^"]*/devolver\?payment_id=[^"]*)"', odd.html)
@@ -322,22 +324,22 @@ async def test_the_second_of_two_payments_is_what_goes_back_when_it_is_chosen(en
     assert (str(row["payment_id"]), row["amount_cents"]) == (chosen[1], 40_00)
 
 
-async def test_what_cannot_be_undone_is_done_only_when_its_box_is_ticked(env: Environment) -> None:
-    """Also for a browser that does not hold a form back for a box that has to be ticked."""
+async def test_cancelling_and_refunding_require_the_confirmation_box(env: Environment) -> None:
+    """The server checks the box too, for browsers that ignore `required`."""
     charge, doc = await env.books.charge(), await paid_charge(env, 10_00)
     path = f"/painel/cobrancas/{charge.charge_id}"
     seen = await env.owner.post(f"{path}/cancelar", on=path, reason="paid_externally")
     assert (seen.status, "Confirme que quer cancelar" in seen.text) == (400, True)
     assert '<option value="paid_externally" selected>' in seen.html
     assert "Em aberto" in (await env.owner.opened(path)).text
-    seen = await asked_of(env, doc, amount="10", sure="")
+    seen = await request_refund(env, doc, amount="10", sure="")
     assert (seen.status, "Confirme que quer devolver" in seen.text) == (400, True)
     assert "Devoluções" not in re.findall(
         "<h2>(.*?)</h2>", (await env.owner.opened(f"/painel/cobrancas/{doc.charge_id}")).html
     )
 
 
-async def test_a_refund_form_sent_twice_sends_money_back_once(env: Environment) -> None:
+async def test_a_refund_form_sent_six_times_refunds_once(env: Environment) -> None:
     doc = await paid_charge(env, 50_00)
     path = f"/painel/cobrancas/{doc.charge_id}/devolver"
     form = await env.owner.opened(path)
@@ -349,33 +351,33 @@ async def test_a_refund_form_sent_twice_sends_money_back_once(env: Environment) 
     assert await env.rows_of("refund") == 1
 
 
-async def test_every_refusal_of_a_refund_is_said_and_nothing_is_debited(env: Environment, pool: Pool) -> None:
+async def test_every_refused_refund_is_explained_and_debits_nothing(env: Environment, pool: Pool) -> None:
     doc = await paid_charge(env, 50_00)
     other = await paid_charge(env, 10_00)
-    stranger = (await asked_of(env, doc, amount="1")).status
-    assert stranger == 303
+    accepted = (await request_refund(env, doc, amount="1")).status
+    assert accepted == 303
     path = f"/painel/cobrancas/{doc.charge_id}/devolver"
     form = await env.owner.opened(path)
     foreign = await pool.fetchval("SELECT payment_id FROM payment WHERE charge_id = $1", UUID(other.charge_id))
     assert list(faults(await env.owner.post(path, form=form, payment_id=str(foreign), sure="yes"))) == ["payment_id"]
     for amount in ("0", "abc", "1e3"):
-        assert list(faults(await asked_of(env, doc, amount=amount))) == ["amount"]
+        assert list(faults(await request_refund(env, doc, amount=amount))) == ["amount"]
     # The wallet was emptied meanwhile.
     await pool.execute(
         "UPDATE account_clock SET balance_cents = 0 WHERE account_id = $1 AND NOT test", env.merchant.account_id
     )
-    poor = await asked_of(env, doc, amount="5")
+    poor = await request_refund(env, doc, amount="5")
     assert (poor.status, "saldo da conta não cobre" in poor.text) == (422, True)
     unpaid = await env.books.charge(10_00)
     assert "Nada foi pago" in (await env.owner.opened(f"/painel/cobrancas/{unpaid.charge_id}/devolver")).text
     assert await env.rows_of("refund") == 1
 
 
-async def test_refunds_are_listed_with_what_became_of_them(env: Environment) -> None:
+async def test_refunds_are_listed_with_their_status_and_the_reference_of_their_charge(env: Environment) -> None:
     doc = await env.books.charge(50_00, external_id="pedido-9")
     await env.books.paid(doc)
     for amount in ("10", "20"):
-        await asked_of(env, doc, amount=amount, reason=f"r{amount}")
+        await request_refund(env, doc, amount=amount, reason=f"r{amount}")
     async with transaction(env.books.pool) as conn:
         done = await conn.fetchval(
             "SELECT refund_id FROM refund WHERE amount_cents = 1000 AND charge_id = $1", UUID(doc.charge_id)
@@ -387,7 +389,7 @@ async def test_refunds_are_listed_with_what_became_of_them(env: Environment) -> 
         )
     page = await env.owner.opened("/painel/devolucoes")
     assert re.search(r"r20 .*Em andamento.*r10 .*Concluída", page.text), page.text
-    # By the name the merchant gave the charge: an id says nothing to him.
+    # Each row shows the merchant's external_id, because the charge's id says nothing to a merchant.
     assert re.findall(r'class="row-link" href="[^"]+">([^<]+)<', page.html) == ["pedido-9", "pedido-9"]
     assert "r20" not in (await env.owner.opened("/painel/devolucoes?status=succeeded")).text
     assert "r10" in (await env.owner.opened(f"/painel/devolucoes?charge_id={doc.charge_id}")).text
@@ -397,7 +399,9 @@ async def test_refunds_are_listed_with_what_became_of_them(env: Environment) -> 
 # Mail
 
 
-async def test_a_charge_is_mailed_to_its_payer_or_to_another_and_the_page_tells(env: Environment) -> None:
+async def test_a_charge_is_mailed_to_its_payer_or_another_address_and_its_page_lists_the_mails(
+    env: Environment,
+) -> None:
     doc = await env.books.charge(payer={"name": "João", "email": "joao@example.com"})
     path = f"/painel/cobrancas/{doc.charge_id}"
     assert (await env.owner.post(f"{path}/email", on=path, to="", message="Obrigado!")).where == f"{path}?feito=email"
@@ -427,9 +431,9 @@ async def test_a_pix_charge_has_no_due_date_to_change(env: Environment) -> None:
 # Schedules
 
 
-async def test_a_schedule_is_made_stopped_and_ended_here(env: Environment) -> None:
+async def test_a_schedule_is_created_paused_resumed_and_cancelled_in_the_dashboard(env: Environment) -> None:
     form = await env.owner.opened(NEW_SCHEDULE)
-    # As typed where a browser has no field for days.
+    # The date as typed in a browser without date fields.
     first = f"{date.fromisoformat(SCHEDULE['first_due_date']):%d/%m/%Y}"
     asked = {**SCHEDULE, "first_due_date": first, "payer_name": "Maria da Silva"}
     made = await asyncio.gather(*(env.owner.post(NEW_SCHEDULE, form=form, **asked) for _ in range(4)))
@@ -442,7 +446,7 @@ async def test_a_schedule_is_made_stopped_and_ended_here(env: Environment) -> No
     assert "depois de 12 cobranças" in page.text
     assert f"Primeiro vencimento {first}" in page.text
     for shown in (page, await env.owner.opened("/painel/programacoes")):
-        assert "Maria da Silva" in shown.text, "whose it is"
+        assert "Maria da Silva" in shown.text, "both pages name the payer"
     await env.books.pool.execute(
         "UPDATE schedule SET failure_code = 'MERCHANT_ADDRESS_REQUIRED', failed_at = now() WHERE schedule_id = $1",
         UUID(id_in(made[0].where)),
@@ -472,7 +476,7 @@ async def test_a_schedule_is_made_stopped_and_ended_here(env: Environment) -> No
         ({"forma": "boleto"}, {"payer_name", "payer_document", "zip_code", "street", "city", "state"}),
     ],
 )
-async def test_a_schedule_that_cannot_be_is_said_field_by_field(
+async def test_an_invalid_schedule_is_refused_field_by_field(
     env: Environment, changed: dict[str, Any], wrong: set[str]
 ) -> None:
     seen = await env.owner.post(NEW_SCHEDULE, on=NEW_SCHEDULE, **{**SCHEDULE, **changed})
@@ -481,7 +485,9 @@ async def test_a_schedule_that_cannot_be_is_said_field_by_field(
     assert await env.rows_of("schedule") == 0
 
 
-async def test_a_schedule_of_anybody_else_is_like_none(env: Environment, pool: Pool, address: str) -> None:
+async def test_a_schedule_of_another_account_answers_like_an_unknown_one(
+    env: Environment, pool: Pool, address: str
+) -> None:
     done = await env.owner.post(NEW_SCHEDULE, on=NEW_SCHEDULE, **SCHEDULE)
     path = f"/painel/programacoes/{id_in(done.where)}"
     async with person_of(address, await a_merchant(pool)) as stranger:
@@ -496,7 +502,9 @@ async def test_a_schedule_of_anybody_else_is_like_none(env: Environment, pool: P
 # Closings
 
 
-async def test_each_day_closes_with_what_it_began_and_what_came_in_and_went_out(env: Environment, pool: Pool) -> None:
+async def test_daily_closings_show_the_opening_balance_credits_debits_and_the_closing_balance(
+    env: Environment, pool: Pool
+) -> None:
     today = datetime.now(UTC).astimezone(SAO_PAULO).date()
     first = today.replace(day=1)
     last_month = first - timedelta(days=1)
@@ -521,12 +529,14 @@ async def test_each_day_closes_with_what_it_began_and_what_came_in_and_went_out(
     )
     assert [row[0] for row in rows] == [first.replace(day=day).isoformat() for day in range(today.day, 0, -1)]
     assert rows[0][1] == "3"
-    wide = re.sub(r'<span class="narrow.*?</span>', "", rows[0][2])  # a phone is shown less, and some of it elsewhere
+    wide = re.sub(r'<span class="narrow.*?</span>', "", rows[0][2])  # without the texts for narrow screens
     assert re.findall(r"R\$\xa0[\d.]+,\d\d", wide) == [brl(100_00), brl(55_00), brl(30_00), brl(125_00)]
     assert f"entrou {brl(55_00)}, saiu {brl(30_00)}" in page.text
     before = await env.owner.opened(f"/painel/extrato/dias?mes={last_month:%Y-%m}")
     assert f"entrou {brl(100_00)}, saiu {brl(0)}" in before.text
-    assert re.findall(r"created_from=([0-9-]+)&amp;", before.html) == [last_month.isoformat()], "none before the first"
+    assert re.findall(r"created_from=([0-9-]+)&amp;", before.html) == [last_month.isoformat()], (
+        "no day before the first entry is listed"
+    )
     assert 'rel="prev"' not in before.html
     lines = (await env.owner.opened(f"/painel/extrato/dias.csv?mes={last_month:%Y-%m}")).html.splitlines()
     assert lines[1:] == [f"{last_month};1;0,00;100,00;0,00;100,00;1;100,00;0,00;100,00"]
@@ -534,10 +544,10 @@ async def test_each_day_closes_with_what_it_began_and_what_came_in_and_went_out(
         assert (await env.owner.get(f"/painel/extrato/dias?mes={odd}")).where == "/painel/extrato/dias", odd
 
 
-# Who may
+# Roles
 
 
-async def test_each_role_makes_and_changes_what_its_row_of_the_table_says(env: Environment, address: str) -> None:
+async def test_each_role_opens_and_sends_only_the_forms_it_is_allowed(env: Environment, address: str) -> None:
     doc = await paid_charge(env, 50_00)
     refund = f"/painel/cobrancas/{doc.charge_id}/devolver"
     wanted = {
@@ -562,7 +572,7 @@ async def test_each_role_makes_and_changes_what_its_row_of_the_table_says(env: E
     assert await env.rows_of("refund") == 0
 
 
-# What a page costs
+# Statements per page
 
 _LENGTH_MAX = {
     "/painel": 14,
@@ -578,8 +588,8 @@ _LENGTH_MAX = {
 
 
 @contextmanager
-def told(pool: Pool) -> Iterator[list[str]]:
-    """The statements of the pool's one connection."""
+def record_statements(pool: Pool) -> Iterator[list[str]]:
+    """Record the statements of the pool's one connection."""
     said: list[str] = []
     connection: Any = pool._holders[0]._con  # type: ignore[attr-defined]
     connection.add_query_logger(lambda record: said.append(record.query))
@@ -589,27 +599,29 @@ def told(pool: Pool) -> Iterator[list[str]]:
         connection._query_loggers.clear()
 
 
-async def test_a_list_costs_the_same_few_statements_however_long_it_is(env: Environment, servers: Servers) -> None:
+async def test_a_page_costs_a_bounded_number_of_statements_however_long_its_list_is(
+    env: Environment, servers: Servers
+) -> None:
     for _ in range(30):
         await env.books.paid(await env.books.charge())
-    alone = await open_pool(servers.database_url, name="counted", size=1)
+    pool_of_one = await open_pool(servers.database_url, name="counted", size=1)
     try:
         async with (
-            serving(alone, lambda: datetime.now(UTC), SETTINGS) as there,
-            person_of(there, env.merchant) as owner,
+            serving(pool_of_one, lambda: datetime.now(UTC), SETTINGS) as served_at,
+            person_of(served_at, env.merchant) as owner,
         ):
             for path, length_max in _LENGTH_MAX.items():
                 await owner.opened(path)
-                with told(alone) as said:
+                with record_statements(pool_of_one) as said:
                     await owner.opened(path)
-                # The session's own: who it is, and that he was seen.
+                # Without the session's statements, which read the session and record its use.
                 own = [each for each in said if "dashboard_session" not in each]
                 assert len(own) <= length_max, (path, [each[:80] for each in own])
     finally:
-        await alone.close()
+        await pool_of_one.close()
 
 
-# Whatever is typed
+# Odd input
 
 _ODD = ("", "\u202e", "💸" * 20, "'; DROP TABLE charge; --", "<b>", "9" * 40, "\x7f", "٣", "1e9")
 _FIELDS = (

@@ -1,4 +1,4 @@
-"""What the dashboard shows of an account's charges and money, and that it shows nobody else's."""
+"""The dashboard's pages about charges and money: they show the account's own rows, and no other account's."""
 
 import re
 from collections.abc import AsyncIterator
@@ -55,14 +55,14 @@ def amounts(text: str) -> list[str]:
     return re.findall(r"−?R\$\xa0[\d.]+,\d\d", text)
 
 
-def is_nobodys(seen: Seen, unknown: Seen) -> bool:
+def answers_like_unknown(seen: Seen, unknown: Seen) -> bool:
     return (seen.status, seen.html) == (404, unknown.html) == (unknown.status, seen.html)
 
 
 # The first page
 
 
-async def test_the_first_page_tells_what_came_in_and_what_is_open(env: Environment) -> None:
+async def test_the_first_page_shows_the_balance_money_received_and_open_and_expired_charges(env: Environment) -> None:
     now = datetime.now(UTC)
     books = env.books
     for amount, ago in ((1_00, 40), (20_00, 20), (300_00, 3), (4_000_00, 0)):
@@ -81,15 +81,17 @@ async def test_the_first_page_tells_what_came_in_and_what_is_open(env: Environme
     assert f"Em aberto 1 {brl(50_000_00)}" in page.text
     assert f"Vencidas sem pagamento 1 {brl(7_00)}" in page.text
     (listed,) = re.findall(r'href="([^"]+)">ver<span class="unseen"> cobranças vencidas', page.html)
-    assert f"1 cobrança, {brl(7_00)}" in (await env.owner.opened(unescape(listed))).text, "as many as the figure says"
+    assert f"1 cobrança, {brl(7_00)}" in (await env.owner.opened(unescape(listed))).text, (
+        "the linked list has as many charges as the figure"
+    )
     assert "999.999" not in page.html
     assert page.html.count('<rect class="plot-bar') + len(re.findall(r"<rect [^>]*plot-bar", page.html)) == 3
     day = now.astimezone(SAO_PAULO)
     assert f"{day.day:02}/{day.month:02}/{day.year} 1 {brl(4_000_00)}" in page.text
 
 
-async def test_a_days_figure_leaves_out_what_was_no_payment(env: Environment, pool: Pool) -> None:
-    """The day's sum is taken from the running balance: what else moved it must not show."""
+async def test_the_amount_received_today_leaves_out_withdrawals_and_refunds(env: Environment, pool: Pool) -> None:
+    """The day's sum is derived from the running balance, which withdrawals and refunds move as well."""
     await env.books.paid(await env.books.charge(100_00))
     account_id = env.merchant.account_id
     for number, (kind, amount, after) in enumerate(
@@ -101,13 +103,13 @@ async def test_a_days_figure_leaves_out_what_was_no_payment(env: Environment, po
             account_id, number, uuid4(), kind, amount, after,
         )  # fmt: skip
     page = await env.owner.opened("/painel")
-    # These lines stand in no journal: whoever adds all ledgers up must not meet them.
+    # The journal lacks these entries: a test that adds up every ledger must not find them.
     await pool.execute("DELETE FROM read_ledger WHERE account_id = $1 AND sequence > 1", account_id)
     assert f"Recebido hoje {brl(105_00)}" in page.text
     assert f"Saldo {brl(35_00)}" in page.text
 
 
-async def test_anomalies_and_a_registration_that_waits_are_said_on_the_first_page(
+async def test_the_first_page_reports_anomalies_and_a_pending_registration(
     env: Environment, pool: Pool, address: str
 ) -> None:
     charge = await env.books.charge(10_00, external_id="pedido-7")
@@ -124,11 +126,11 @@ async def test_anomalies_and_a_registration_that_waits_are_said_on_the_first_pag
 # Lists
 
 
-async def test_charges_are_walked_to_their_end_and_back(env: Environment) -> None:
+async def test_the_list_of_charges_is_paged_to_its_end_and_back_without_gaps_or_repeats(env: Environment) -> None:
     now = datetime.now(UTC)
     made = [f"pedido-{number:03}" for number in range(2 * PAGE + 3)]
     for number, reference in enumerate(made):
-        # Some of the same instant: the order is by instant and id.
+        # Three charges share each instant: the order is by instant and id.
         await env.books.charge(at=now - timedelta(hours=1) + timedelta(seconds=number // 3), external_id=reference)
     path = "/painel/cobrancas"
     walked = [await env.owner.opened(f"{path}?status=pending")]
@@ -143,7 +145,7 @@ async def test_charges_are_walked_to_their_end_and_back(env: Environment) -> Non
     assert [references(page) for page in back] == [references(page) for page in reversed(walked)]
 
 
-async def test_charges_and_refunds_without_a_name_are_told_apart_in_their_lists(env: Environment) -> None:
+async def test_charges_without_a_reference_are_told_apart_by_the_end_of_their_id(env: Environment) -> None:
     for _ in range(3):
         doc = await env.books.charge()
         await env.books.paid(doc)
@@ -180,7 +182,7 @@ async def test_charges_are_found_by_the_filters_of_the_api(env: Environment) -> 
         ("external_id=%00", "Use até 255 caracteres."),
     ],
 )
-async def test_a_filter_that_cannot_be_read_is_said_and_shows_no_rows(env: Environment, query: str, said: str) -> None:
+async def test_an_invalid_filter_is_explained_and_shows_no_rows(env: Environment, query: str, said: str) -> None:
     await env.books.charge(external_id="uma")
     seen = await env.owner.get(f"/painel/cobrancas?{query}")
     assert seen.status == 400
@@ -189,7 +191,7 @@ async def test_a_filter_that_cannot_be_read_is_said_and_shows_no_rows(env: Envir
     assert 'aria-invalid="true"' in seen.html
 
 
-async def test_an_unknown_filter_is_refused_and_a_foreign_cursor_begins_anew(
+async def test_an_unknown_filter_is_refused_and_a_foreign_cursor_leads_to_the_first_page(
     env: Environment, pool: Pool, address: str
 ) -> None:
     assert (await env.owner.get("/painel/cobrancas?nada=1")).status == 400
@@ -205,7 +207,9 @@ async def test_an_unknown_filter_is_refused_and_a_foreign_cursor_begins_anew(
     assert (await env.owner.get(f"/painel/teste/cobrancas{link[1]}")).status == 303
 
 
-async def test_the_statement_shows_the_balance_after_each_line_and_test_has_none(env: Environment) -> None:
+async def test_the_statement_shows_the_balance_after_each_entry_and_test_mode_has_no_statement(
+    env: Environment,
+) -> None:
     for amount in (10_00, 25_00, 7_00):
         await env.books.paid(await env.books.charge(amount, external_id=f"r{amount}"))
     await env.books.paid(await env.books.charge(5_000_00, test=True))
@@ -219,7 +223,7 @@ async def test_the_statement_shows_the_balance_after_each_line_and_test_has_none
     assert "Nenhum lançamento com estes filtros." in (await env.owner.opened("/painel/extrato?type=refund")).text
 
 
-async def test_payments_show_who_paid_and_what_is_odd(env: Environment) -> None:
+async def test_the_list_of_payments_shows_who_paid_and_which_are_anomalies(env: Environment) -> None:
     await env.books.paid(await env.books.charge(10_00, external_id="dupla"), 10_00, 10_00)
     await env.books.paid(await env.books.charge(12_00, external_id="certa"))
     page = await env.owner.opened("/painel/pagamentos")
@@ -231,8 +235,8 @@ async def test_payments_show_who_paid_and_what_is_odd(env: Environment) -> None:
     assert "TESTE" not in page.html.replace("Ambiente de teste", "")
 
 
-async def test_a_payment_whose_receipt_names_nobody_goes_by_who_was_to_pay(env: Environment) -> None:
-    """As the receipt of a boleto paid on its line."""
+async def test_a_payment_without_payer_name_is_listed_by_the_charges_payer_reference_or_link(env: Environment) -> None:
+    """The receipt of a boleto paid by its line, for example, names nobody."""
     moment = datetime.now(UTC) - timedelta(hours=1)
     known: dict[str, Any] = {"payer": {"name": "Ana <Lima>"}, "external_id": "dela"}
     charges = [
@@ -254,7 +258,7 @@ async def test_a_payment_whose_receipt_names_nobody_goes_by_who_was_to_pay(env: 
 # One charge
 
 
-async def test_a_charge_shows_its_life_its_payer_and_the_way_to_his_page(env: Environment) -> None:
+async def test_the_page_of_a_charge_shows_its_timeline_its_masked_payer_and_the_payment_link(env: Environment) -> None:
     payer = {"name": "João d'Ávila", "document": "52998224725", "email": "joao@example.com"}
     charge = await env.books.charge(12_34, external_id="pedido <1>", description="Bolo & café", payer=payer)
     page = await env.owner.opened(f"/painel/cobrancas/{charge.charge_id}")
@@ -273,7 +277,7 @@ async def test_a_charge_shows_its_life_its_payer_and_the_way_to_his_page(env: En
     assert "Cancelar cobrança" not in page.text
 
 
-async def test_a_pix_charge_is_cancelled_once_and_its_life_says_by_whom(env: Environment) -> None:
+async def test_a_pix_charge_is_cancelled_once_and_its_timeline_names_who_cancelled_it(env: Environment) -> None:
     charge = await env.books.charge()
     path = f"/painel/cobrancas/{charge.charge_id}"
     form = await env.owner.opened(path)
@@ -289,14 +293,14 @@ async def test_a_pix_charge_is_cancelled_once_and_its_life_says_by_whom(env: Env
     assert "não está mais em aberto" in late.text
 
 
-async def test_a_charge_whose_time_has_passed_is_shown_expired(env: Environment) -> None:
+async def test_a_charge_past_its_expiry_is_shown_as_expired(env: Environment) -> None:
     charge = await env.books.charge(at=datetime.now(UTC) - DAY, lifetime=timedelta(hours=1))
     page = await env.owner.opened(f"/painel/cobrancas/{charge.charge_id}")
     assert "Vencida" in page.text
     assert "Cancelar cobrança" not in page.text
 
 
-# Test and production, mine and theirs
+# Isolation of modes and accounts
 
 
 async def test_test_pages_are_marked_and_show_test_charges_only(env: Environment) -> None:
@@ -311,11 +315,11 @@ async def test_test_pages_are_marked_and_show_test_charges_only(env: Environment
     assert "test-band" not in page.html
     assert 'class="test-band"' in (await env.owner.opened(f"/painel/teste/cobrancas/{trial.charge_id}")).html
     unknown = await env.owner.get(f"/painel/cobrancas/{uuid4()}")
-    assert is_nobodys(await env.owner.get(f"/painel/cobrancas/{trial.charge_id}"), unknown)
-    assert is_nobodys(await env.owner.get(f"/painel/teste/cobrancas/{live.charge_id}"), unknown)
+    assert answers_like_unknown(await env.owner.get(f"/painel/cobrancas/{trial.charge_id}"), unknown)
+    assert answers_like_unknown(await env.owner.get(f"/painel/teste/cobrancas/{live.charge_id}"), unknown)
 
 
-async def test_a_test_charge_can_be_paid_here_and_a_real_one_cannot(env: Environment) -> None:
+async def test_a_test_charge_can_be_paid_in_the_dashboard_and_a_production_charge_cannot(env: Environment) -> None:
     trial, live = await env.books.charge(test=True), await env.books.charge()
     path = f"/painel/teste/cobrancas/{trial.charge_id}"
     done = await env.owner.post(f"{path}/pagar", on=path)
@@ -326,16 +330,18 @@ async def test_a_test_charge_can_be_paid_here_and_a_real_one_cannot(env: Environ
     assert "Em aberto" in (await env.owner.opened(f"/painel/cobrancas/{live.charge_id}")).text
 
 
-async def test_who_is_lost_is_led_back_to_where_he_was(env: Environment) -> None:
+async def test_an_unknown_path_links_back_to_its_section_and_gives_a_payer_no_link(env: Environment) -> None:
     for root in ("/painel", "/plataforma", "/docs"):
         lost = await env.owner.get(f"{root}/nada/disso")
         assert (lost.status, f'<a href="{root}">' in lost.html) == (404, True), root
-    # A payer has only his link: nothing here is for him.
+    # A payer knows only the link of a charge: no other page is meant for payers.
     lost = await env.owner.get("/pagar/nada")
     assert (lost.status, "<a " in lost.html) == (404, False)
 
 
-async def test_what_is_anybody_elses_is_like_nothing_at_all(env: Environment, pool: Pool, address: str) -> None:
+async def test_everything_of_another_account_answers_like_an_unknown_path(
+    env: Environment, pool: Pool, address: str
+) -> None:
     theirs = await a_merchant(pool, "Padaria São João")
     books = Books(pool, theirs.account_id, SEAL)
     charges: list[ChargeDoc] = [await books.charge(external_id="pedido-deles", test=test) for test in (False, True)]
@@ -369,7 +375,7 @@ async def test_what_is_anybody_elses_is_like_nothing_at_all(env: Environment, po
                 seen = await env.owner.get(target)
             else:
                 seen = await env.owner.post(target, form=form, reason="cancelled", overlap="1h", sure="yes")
-            assert is_nobodys(seen, unknown), (page.method, target, seen.status)
+            assert answers_like_unknown(seen, unknown), (page.method, target, seen.status)
     async with person_of(address, theirs) as them:
         assert "Paga" in (await them.opened(f"/painel/cobrancas/{charges[0].charge_id}")).text
         assert "Em aberto" in (await them.opened(f"/painel/teste/cobrancas/{charges[1].charge_id}")).text
@@ -444,7 +450,7 @@ async def test_no_input_breaks_a_page(env: Environment) -> None:
                 assert seen.status in (200, 303, 400, 404, 409), (path, odd, seen.status, seen.text[:200])
 
 
-async def test_sentences_of_a_notice_stand_apart(env: Environment) -> None:
+async def test_sentences_of_a_notice_are_separated_by_a_space(env: Environment) -> None:
     await env.books.pool.execute(
         "UPDATE account SET kyc = 'pending', address = NULL WHERE account_id = $1", env.merchant.account_id
     )
@@ -452,7 +458,7 @@ async def test_sentences_of_a_notice_stand_apart(env: Environment) -> None:
     assert re.search(r'No teste, todo o resto funciona\. <a href="/painel/empresa">Ver o cadastro', page.html)
 
 
-async def test_what_is_kept_of_a_request_is_said_of_each_mode(env: Environment) -> None:
+async def test_the_request_log_says_what_is_stored_of_a_request_in_each_mode(env: Environment) -> None:
     assert "O corpo das requisições não é guardado." in (await env.owner.opened("/painel/requisicoes")).text
     test = (await env.owner.opened("/painel/teste/requisicoes")).text
     assert "ficam guardados o corpo e a resposta" in test
@@ -460,7 +466,7 @@ async def test_what_is_kept_of_a_request_is_said_of_each_mode(env: Environment) 
 
 
 @pytest.mark.parametrize("test", [False, True])
-async def test_what_is_past_its_due_date_and_still_payable_is_marked(env: Environment, test: bool) -> None:
+async def test_a_payable_charge_past_its_due_date_is_marked_as_overdue(env: Environment, test: bool) -> None:
     today = datetime.now(UTC).astimezone(SAO_PAULO).date()
     dues = {"ontem": today - DAY, "hoje": today}
     terms = PaymentTerms(fine=Fine(percent_bps=200), payable_days=30)
@@ -473,18 +479,20 @@ async def test_what_is_past_its_due_date_and_still_payable_is_marked(env: Enviro
     }  # fmt: skip
     root = "/painel/teste" if test else "/painel"
     chip = '<span class="chip chip-expired">Vencida</span>'
-    cell = f"{chip}</td>"  # a telephone's stands within the first one
+    cell = f"{chip}</td>"  # on narrow screens the chip stands inside the first cell
     assert (await env.owner.opened(f"{root}/cobrancas")).html.count(cell) == 1
     pages = {name: await env.owner.opened(f"{root}/cobrancas/{doc.charge_id}") for name, doc in docs.items()}
     assert {name: chip in page.html for name, page in pages.items()} == {"ontem": True, "hoje": False}
     assert "A pagar hoje" in pages["hoje"].text
-    if test:  # by its own clock the other one is late as well
+    if test:  # with the test clock a day ahead the other charge is overdue too
         clock = f"{root}/relogio"
         assert (await env.owner.post(clock, on=clock, days="1", hours="0", minutes="")).status == 303
         assert (await env.owner.opened(f"{root}/cobrancas")).html.count(cell) == 2
 
 
-async def test_a_cancellation_says_why_and_a_mail_to_nobody_asks_for_its_address(env: Environment) -> None:
+async def test_a_cancellation_shows_its_reason_and_mailing_a_charge_without_e_mail_requires_one(
+    env: Environment,
+) -> None:
     doc = await env.books.charge()
     page = f"/painel/cobrancas/{doc.charge_id}"
     shown = await env.owner.opened(page)

@@ -1,4 +1,4 @@
-"""The account's people, kept by its owners; one's own password; and whose address counts behind a proxy."""
+"""The account's people, managed by its owners; changing one's own password; and the client address behind a proxy."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -36,7 +36,7 @@ async def owner(address: str, merchant: MerchantCreated) -> AsyncIterator[Person
         yield person
 
 
-async def test_what_a_person_opens_follows_the_role_and_ends_with_the_removal(
+async def test_access_follows_a_changed_role_at_once_and_ends_with_removal(
     address: str, owner: Person, pool: Pool, merchant: MerchantCreated
 ) -> None:
     async with colleague_of(pool, address, merchant, "finance") as person:
@@ -52,7 +52,7 @@ async def test_what_a_person_opens_follows_the_role_and_ends_with_the_removal(
         assert f"{deed} {person.email}" in told
 
 
-async def test_the_last_owner_stays_and_of_two_who_remove_each_other_one(
+async def test_the_last_owner_stays_even_when_two_owners_remove_each_other(
     address: str, owner: Person, pool: Pool, merchant: MerchantCreated
 ) -> None:
     for path in ("perfil", "remover"):
@@ -68,7 +68,9 @@ async def test_the_last_owner_stays_and_of_two_who_remove_each_other_one(
         assert await pool.fetchval(count, merchant.account_id) == 1
 
 
-async def test_people_of_another_account_are_not_there(owner: Person, pool: Pool, merchant: MerchantCreated) -> None:
+async def test_people_of_another_account_answer_like_unknown_people_and_stay_unchanged(
+    owner: Person, pool: Pool, merchant: MerchantCreated
+) -> None:
     stranger = await a_merchant(pool)
     email = stranger.dashboard.email
     before = await pool.fetchrow("SELECT * FROM dashboard_user WHERE email = $1", email)
@@ -83,7 +85,9 @@ async def test_people_of_another_account_are_not_there(owner: Person, pool: Pool
     assert await pool.fetchrow("SELECT * FROM dashboard_user WHERE email = $1", email) == before
 
 
-async def test_what_cannot_be_a_person_is_refused(owner: Person, pool: Pool, merchant: MerchantCreated) -> None:
+async def test_an_invitation_with_an_invalid_e_mail_role_or_name_or_beyond_the_limit_is_refused(
+    owner: Person, pool: Pool, merchant: MerchantCreated
+) -> None:
     for email in ("", "ana", "ana@", "ana@localhost", "a b@example.com", "ana@example.com\r\nx", "x" * 250 + "@a.bc"):
         assert (await owner.post(TEAM, on=TEAM, name="Ana", email=email, role="support")).status == 400, email
     for role in ("", "admin", "root"):
@@ -92,7 +96,7 @@ async def test_what_cannot_be_a_person_is_refused(owner: Person, pool: Pool, mer
     for name in ("", " ", "x" * 101, "veja golpe.example", "Ana\u202e", "https://x"):
         assert (await owner.post(TEAM, on=TEAM, name=name, email="x@example.com", role="support")).status == 400, name
     assert (await owner.post(TEAM, on=TEAM, name="Ana", email=owner.email, role="support")).status == 400
-    # What the page checks, the table holds as well.
+    # The table's constraint checks the role as well.
     with pytest.raises(asyncpg.CheckViolationError):
         await pool.execute("UPDATE dashboard_user SET role = 'admin' WHERE email = $1", owner.email)
     await pool.execute(
@@ -106,7 +110,9 @@ async def test_what_cannot_be_a_person_is_refused(owner: Person, pool: Pool, mer
     assert (refused.status, f"no máximo {PEOPLE_MAX}" in refused.text) == (400, True)
 
 
-async def test_one_changes_ones_own_password_with_the_old_one(address: str, merchant: MerchantCreated) -> None:
+async def test_changing_the_password_needs_the_old_one_and_ends_the_other_sessions(
+    address: str, merchant: MerchantCreated
+) -> None:
     path, fresh = "/painel/acesso/senha", "  uma senha nova de verdade  "
     async with person_of(address, merchant) as person, person_of(address, merchant) as elsewhere:
 
@@ -129,7 +135,7 @@ async def test_one_changes_ones_own_password_with_the_old_one(address: str, merc
 
 
 async def _guess(address: str, **headers: str) -> int:
-    """One wrong password for an e-mail of its own; the status."""
+    """Send one wrong password for a new e-mail; return the status."""
     person = Person(address, f"{datetime.now(UTC).timestamp()}@example.com", "wrong")
     try:
         page = await person.ask("GET", ENTRY, headers=headers)
@@ -139,22 +145,22 @@ async def _guess(address: str, **headers: str) -> int:
         await person.http.close()
 
 
-async def _used_up(pool: Pool) -> None:
-    """All but one attempt of every address that has tried, so that a test need not make them."""
+async def _use_up_attempts(pool: Pool) -> None:
+    """Use up the attempts of every address that has tried, so that a test need not make them."""
     await pool.execute("UPDATE sign_in_attempt SET attempts = $1 WHERE attempts > 0", ADDRESS_ATTEMPTS)
 
 
 @pytest.mark.parametrize("trusted", ["", "10.0.0.0/8", "127.0.0.0/8"])
-async def test_nobody_gets_more_attempts_by_naming_addresses_himself(pool: Pool, trusted: str) -> None:
+async def test_a_forged_forwarded_header_gives_no_more_sign_in_attempts(pool: Pool, trusted: str) -> None:
     settings = settings_with(TRUSTED_PROXIES=trusted)
     proxy = trusted.startswith("127")
     async with serving(pool, lambda: datetime.now(UTC), settings) as address:
-        # What a visitor wrote stands to the left of what the proxy saw.
+        # What the visitor wrote stands to the left of the address that the proxy saw.
         seen = "203.0.113.7"
         assert await _guess(address, **{"X-Forwarded-For": f"192.0.2.1, {seen}"}) == 403
-        await _used_up(pool)
+        await _use_up_attempts(pool)
         for forged in ("192.0.2.2", "192.0.2.3, 10.0.0.9", "127.0.0.1"):
             value = f"{forged}, {seen}" if proxy else forged
             assert await _guess(address, **{"X-Forwarded-For": value, "Forwarded": "for=192.0.2.77"}) == 429
-        # Behind a trusted proxy another visitor is another address; else the header says nothing.
+        # Behind a trusted proxy another visitor has another address; otherwise the header is ignored.
         assert await _guess(address, **{"X-Forwarded-For": "203.0.113.8"}) == (403 if proxy else 429)

@@ -1,4 +1,4 @@
-"""The dashboard on paper, as a real browser prints it: whole amounts, and whose they are."""
+"""Reports of the dashboard printed by a real browser: amounts stay whole, and the merchant is named."""
 
 import base64
 from datetime import UTC, datetime
@@ -9,26 +9,26 @@ import pytest
 
 from domain.instants import SAO_PAULO
 from runtime.postgres import Pool
-from tests.integration.painel.test_merchant_reports import KEPT
+from tests.integration.painel.test_merchant_reports import ADD_CHARGES
 from tests.support.dashboard import a_merchant, person_of, settings_with
 from tests.support.pages import CHROMIUM, serving, tab, until
 
 pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="no browser on this machine")
 
 SETTINGS = settings_with()
-# In inches: upright, as the printer has it unless the page asks for something else.
+# In inches: portrait, which a printer uses unless the page asks for something else.
 A4 = {"paperWidth": 8.27, "paperHeight": 11.69}
 _AMOUNTS = "[...document.querySelectorAll('td.number')].map((each) => each.innerText)"
 
 
 @pytest.mark.parametrize("report", ["conversao", "meses"])
-async def test_a_printed_report_tears_no_amount_in_two_and_says_whose_it_is(
+async def test_a_printed_report_splits_no_amount_and_names_the_merchant(
     pool: Pool, tmp_path: Path, report: str
 ) -> None:
     merchant = await a_merchant(pool, "Padaria São João")
     today = datetime.now(SAO_PAULO).date()
     for status in ("paid", "expired"):
-        await pool.execute(KEPT, merchant.account_id, "issued", today, status, 120, 98_765_432_10)
+        await pool.execute(ADD_CHARGES, merchant.account_id, "issued", today, status, 120, 98_765_432_10)
     async with (
         serving(pool, lambda: datetime.now(UTC), SETTINGS) as address,
         person_of(address, merchant) as owner,
@@ -38,7 +38,7 @@ async def test_a_printed_report_tears_no_amount_in_two_and_says_whose_it_is(
         url = f"{address}/painel/relatorios/{report}"
         await command("Page.navigate", url=url)
         await until(evaluate, "location.href + document.readyState", f"{url}complete")
-        # The longest there are, in every column that has amounts.
+        # The longest amounts possible, in every column of amounts.
         await evaluate(
             "document.querySelectorAll('td.number').forEach((each) =>"
             " { if (each.innerText.startsWith('R$')) each.innerText = '−R$ 98.765.432,10'; })"

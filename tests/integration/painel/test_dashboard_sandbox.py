@@ -1,4 +1,4 @@
-"""The test section's tools: people advance its clock, and have a test charge expire, fail or be paid oddly."""
+"""The tools of the test section: advancing the test clock, and making a test charge expire, fail or be paid oddly."""
 
 from collections.abc import AsyncIterator
 from datetime import UTC, datetime, timedelta
@@ -36,7 +36,7 @@ class Environment(NamedTuple):
     owner: Person
     books: Books
 
-    async def now_is(self, doc: ChargeDoc) -> ChargeDoc:
+    async def current_doc(self, doc: ChargeDoc) -> ChargeDoc:
         row = await self.pool.fetchrow("SELECT doc FROM charge_view WHERE charge_id::text = $1", doc.charge_id)
         assert row is not None
         return read_doc(row["doc"])
@@ -61,7 +61,7 @@ def page_of(doc: ChargeDoc) -> str:
     return f"/painel/teste/cobrancas/{doc.charge_id}"
 
 
-async def test_the_clock_is_shown_and_advanced_and_what_was_due_is_over(env: Environment) -> None:
+async def test_advancing_the_test_clock_expires_test_charges_only_and_is_audited(env: Environment) -> None:
     due = await env.books.charge(test=True, lifetime=timedelta(days=2))
     real = await env.books.charge(test=False, lifetime=timedelta(days=2))
     assert "Adiantado não está" in (await env.owner.opened(CLOCK)).text
@@ -72,7 +72,7 @@ async def test_the_clock_is_shown_and_advanced_and_what_was_due_is_over(env: Env
     assert "Adiantado 3 dias, 12 horas" in page.text
     later = datetime.now(UTC) + timedelta(days=3, hours=12)
     assert moment(later) in page.text or moment(later - timedelta(minutes=1)) in page.text
-    assert ((await env.now_is(due)).status, (await env.now_is(real)).status) == ("expired", "pending")
+    assert ((await env.current_doc(due)).status, (await env.current_doc(real)).status) == ("expired", "pending")
     audit = await env.pool.fetchrow(
         "SELECT action, facts::text AS facts FROM audit WHERE account_id = $1 ORDER BY at DESC LIMIT 1",
         env.merchant.account_id,
@@ -82,18 +82,18 @@ async def test_the_clock_is_shown_and_advanced_and_what_was_due_is_over(env: Env
     assert "Adiantou o relógio do teste" in (await env.owner.opened("/painel/auditoria")).text
 
 
-async def test_a_form_sent_twice_advances_once(env: Environment) -> None:
+async def test_a_form_sent_twice_advances_the_clock_once(env: Environment) -> None:
     form = await env.owner.opened(CLOCK)
     answers = [await env.owner.post(CLOCK, form=form, days="1") for _ in range(2)]
     assert [seen.status for seen in answers] == [303, 409]
     assert await env.ahead_s() == 86_400
 
 
-async def test_what_is_no_way_forward_is_said_beside_the_field_and_moves_nothing(env: Environment) -> None:
-    no_way: tuple[dict[str, Any], ...] = (
+async def test_an_invalid_advance_is_refused_beside_its_field_and_moves_no_clock(env: Environment) -> None:
+    invalid: tuple[dict[str, Any], ...] = (
         {"days": "0"}, {"days": "-1"}, {"days": "367"}, {"days": "366", "hours": "1"}, {"hours": "x"}, {},
     )  # fmt: skip
-    for fields in no_way:
+    for fields in invalid:
         seen = await env.owner.post(CLOCK, on=CLOCK, **fields)
         assert seen.status == 400, fields
         assert 'role="alert"' in seen.html
@@ -105,24 +105,24 @@ async def test_a_test_charge_is_made_to_expire_and_to_fail(env: Environment) -> 
         charge = await env.books.charge(test=True)
         seen = await env.owner.post(f"{page_of(charge)}/{action}", on=page_of(charge))
         assert seen.status == 303
-        assert (await env.now_is(charge)).status == status
+        assert (await env.current_doc(charge)).status == status
         again = await env.owner.post(f"{page_of(charge)}/{action}", on=page_of(charge))
         assert (again.status, "não está mais em aberto" in again.text) == (409, True)
         page = await env.owner.opened(page_of(charge))
         assert f"{action}</button" not in page.html
         assert ("Falha pedida no ambiente de teste" in page.text) == (status == "failed")
-    # Why a charge failed is said in the reader's language, whatever it failed for.
+    # Every failure code has a text in the reader's language.
     assert set(CHARGE_FAILURES) == {SANDBOX_FAILURE[0], FAILURE_CODE}
 
 
-async def test_a_test_charge_is_paid_any_amount_any_number_of_times_in_any_state(env: Environment) -> None:
+async def test_a_test_charge_can_be_paid_any_amount_several_times_in_any_state(env: Environment) -> None:
     charge = await env.books.charge(30_00, test=True)
     tail = f"{page_of(charge)}/pagar-como"
     seen = await env.owner.post(tail, on=page_of(charge), amount="29,99", times="1")
     assert seen.status == 303
-    assert (await env.now_is(charge)).status == "pending"
+    assert (await env.current_doc(charge)).status == "pending"
     await env.owner.post(tail, on=page_of(charge), amount="", times="2")
-    assert (await env.now_is(charge)).status == "paid"
+    assert (await env.current_doc(charge)).status == "paid"
     await env.owner.post(tail, on=page_of(charge), amount="", times="")
     rows = await env.pool.fetch(
         "SELECT amount_cents, anomaly FROM payment WHERE charge_id::text = $1", charge.charge_id
@@ -138,7 +138,7 @@ async def test_a_test_charge_is_paid_any_amount_any_number_of_times_in_any_state
     assert len(await env.pool.fetch("SELECT FROM payment WHERE charge_id::text = $1", charge.charge_id)) == 4
 
 
-async def test_production_has_none_of_it(env: Environment) -> None:
+async def test_production_has_none_of_the_sandbox_tools(env: Environment) -> None:
     charge = await env.books.charge(test=False)
     page = await env.owner.opened(f"/painel/cobrancas/{charge.charge_id}")
     assert "Ferramentas de teste" not in page.text
@@ -147,13 +147,13 @@ async def test_production_has_none_of_it(env: Environment) -> None:
         *(f"/painel/cobrancas/{charge.charge_id}/{each}" for each in ("expirar", "falhar")),
     ):
         assert (await env.owner.post(path, form=page)).status in (404, 405)
-    # A production charge is nobody's in the test section.
+    # A production charge is unknown in the test section.
     for each in ("expirar", "falhar", "pagar-como"):
         assert (await env.owner.post(f"/painel/teste/cobrancas/{charge.charge_id}/{each}", form=page)).status == 404
-    assert (await env.now_is(charge)).status == "pending"
+    assert (await env.current_doc(charge)).status == "pending"
 
 
-async def test_the_bank_s_scenarios_are_told_with_an_example_to_copy(env: Environment) -> None:
+async def test_the_simulated_banks_scenarios_are_listed_with_an_example_to_copy(env: Environment) -> None:
     page = await env.owner.opened(CLOCK)
     for scenario in ("unavailable", "slow", "lost_reply", "refuse"):
         assert f"<code>{scenario}</code>" in page.html
@@ -161,7 +161,7 @@ async def test_the_bank_s_scenarios_are_told_with_an_example_to_copy(env: Enviro
     assert str(env.merchant.account_id) in page.html
 
 
-async def test_boletos_are_failed_and_paid_at_their_bank(system: System) -> None:
+async def test_boletos_are_failed_and_paid_at_the_simulated_bank(system: System) -> None:
     async with new_merchant(system) as merchant, person_of(system.app_url, merchant.record) as owner:
         client = merchant.sandbox
         failing, paying = [(await issued(client))["charge_id"] for _ in range(2)]

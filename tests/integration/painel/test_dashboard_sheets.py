@@ -1,4 +1,4 @@
-"""Lists as CSV files: the whole of what the list shows, in the dialect that spreadsheets here open, however long."""
+"""Lists as CSV and XLSX files: every row that the list has, in the dialect of Brazilian spreadsheets."""
 
 import asyncio
 import csv
@@ -57,8 +57,8 @@ def rows_in(seen: Seen) -> list[dict[str, str]]:
     return list(csv.DictReader(io.StringIO(seen.html.removeprefix("\ufeff"), newline=""), delimiter=";", strict=True))
 
 
-async def many_lines(pool: Pool, account_id: UUID, lines: int) -> None:
-    """A statement of so many payments of one real."""
+async def insert_ledger_entries(pool: Pool, account_id: UUID, lines: int) -> None:
+    """Insert this many payments of one real into the account's statement."""
     await pool.execute(
         """INSERT INTO read_ledger (account_id, test, sequence, entry_id, type, amount_cents, balance_after_cents,
                                     created_at, external_id)
@@ -72,7 +72,7 @@ async def many_lines(pool: Pool, account_id: UUID, lines: int) -> None:
 
 @asynccontextmanager
 async def slow_reader(address: str, path: str, cookie: str) -> AsyncIterator[asyncio.StreamReader]:
-    """A GET whose answer is taken from a socket that holds next to nothing of it."""
+    """A GET whose answer is read from a socket that buffers only 4 KiB of it."""
     url = urlsplit(address)
     narrow = socket.socket()
     narrow.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4_096)
@@ -87,7 +87,7 @@ async def slow_reader(address: str, path: str, cookie: str) -> AsyncIterator[asy
         writer.close()
 
 
-async def test_a_sheet_is_the_dialect_that_spreadsheets_here_open(env: Environment) -> None:
+async def test_a_csv_file_has_the_dialect_and_headers_that_brazilian_spreadsheets_open(env: Environment) -> None:
     charge = await env.books.charge(1_234_56, external_id='=1+1;"x"', description="Bolo\nde açaí; e mais")
     await env.books.paid(charge)
     for path in SHEETS:
@@ -101,7 +101,7 @@ async def test_a_sheet_is_the_dialect_that_spreadsheets_here_open(env: Environme
         assert seen.headers["X-Content-Type-Options"] == "nosniff"
         assert seen.html.endswith("\r\n")
     (row,) = rows_in(await env.owner.opened("/painel/cobrancas.csv"))
-    # A formula of a payer's or a merchant's making is text (OWASP, CSV injection).
+    # A formula written by a payer or a merchant becomes text (OWASP, CSV injection).
     assert row["referencia"] == '\'=1+1;"x"'
     assert row["descricao"] == "Bolo\nde açaí; e mais"
     assert (row["valor"], row["valor_pago"], row["situacao"], row["forma"]) == ("1234,56", "1234,56", "Paga", "Pix")
@@ -112,7 +112,7 @@ async def test_a_sheet_is_the_dialect_that_spreadsheets_here_open(env: Environme
     assert (line["numero"], line["valor"], line["saldo_depois"]) == ("1", "1234,56", "1234,56")
 
 
-async def test_metadata_stand_in_one_cell_and_on_the_page_of_their_charge(env: Environment) -> None:
+async def test_metadata_are_in_one_cell_of_the_file_and_on_the_page_of_their_charge(env: Environment) -> None:
     charge = await env.books.charge(metadata={"store": "recife-2", "cart": 'c "8812"'})
     await env.books.charge()
     without, row = rows_in(await env.owner.opened("/painel/cobrancas.csv"))
@@ -121,7 +121,7 @@ async def test_metadata_stand_in_one_cell_and_on_the_page_of_their_charge(env: E
     assert "<dt>store</dt><dd>recife-2</dd>" in page.html
 
 
-async def test_a_sheet_holds_what_its_list_shows_with_the_same_filters(env: Environment) -> None:
+async def test_a_csv_file_has_the_rows_that_its_list_shows_with_the_same_filters(env: Environment) -> None:
     for number in range(3):
         await env.books.paid(await env.books.charge(1_00 + number, external_id=f"paga-{number}"))
     await env.books.charge(9_00, external_id="aberta")
@@ -142,7 +142,9 @@ async def test_a_sheet_holds_what_its_list_shows_with_the_same_filters(env: Envi
 
 
 @pytest.mark.parametrize("order", ["desc", "asc"])
-async def test_by_due_date_each_charge_comes_once(env: Environment, pool: Pool, order: str) -> None:
+async def test_a_csv_file_by_due_date_has_each_charge_once_and_in_order(
+    env: Environment, pool: Pool, order: str
+) -> None:
     today = datetime.now(SAO_PAULO).date()
     made: dict[str, Any] = {}
     for number in range(12):
@@ -158,41 +160,44 @@ async def test_by_due_date_each_charge_comes_once(env: Environment, pool: Pool, 
     assert days == sorted(days, reverse=order == "desc")
 
 
-async def test_a_sheet_of_many_pages_is_whole_and_in_order(env: Environment, pool: Pool) -> None:
+async def test_a_csv_file_of_many_pages_is_complete_and_in_order(env: Environment, pool: Pool) -> None:
     lines = 3 * ROWS + 7
-    await many_lines(pool, env.merchant.account_id, lines)
+    await insert_ledger_entries(pool, env.merchant.account_id, lines)
     found = rows_in(await env.owner.opened("/painel/extrato.csv"))
     assert [int(row["numero"]) for row in found] == list(range(lines, 0, -1))
     assert {row["valor"] for row in found} == {"1,00"}
 
 
-async def test_a_sheet_is_read_as_it_is_taken_and_holds_no_transaction(env: Environment, servers: Servers) -> None:
-    """Whoever reads slowly keeps neither the rows in memory nor a connection: pages are read when there is room."""
+async def test_a_csv_file_is_read_as_it_is_sent_and_holds_no_connection(env: Environment, servers: Servers) -> None:
+    """A slow reader holds neither rows in memory nor a connection: pages are read when the socket has room."""
     lines = 60_000
-    await many_lines(env.books.pool, env.merchant.account_id, lines)
-    alone = await open_pool(servers.database_url, name="sheets", size=1)
+    await insert_ledger_entries(env.books.pool, env.merchant.account_id, lines)
+    pool_of_one = await open_pool(servers.database_url, name="sheets", size=1)
     try:
-        async with serving(alone, lambda: datetime.now(UTC), SETTINGS) as there, person_of(there, env.merchant) as one:
-            connection: Any = alone._holders[0]._con  # type: ignore[attr-defined]
+        async with (
+            serving(pool_of_one, lambda: datetime.now(UTC), SETTINGS) as served_at,
+            person_of(served_at, env.merchant) as owner,
+        ):
+            connection: Any = pool_of_one._holders[0]._con  # type: ignore[attr-defined]
             asked: list[str] = []
             connection.add_query_logger(lambda record: asked.append(record.query))
-            async with slow_reader(there, "/painel/extrato.csv", one.cookie()) as reader:
+            async with slow_reader(served_at, "/painel/extrato.csv", owner.cookie()) as reader:
                 assert BOM in await reader.readuntil(b"numero;")
                 seen, before = -1, len(asked)
                 while seen != before:
                     seen = before
                     await asyncio.sleep(0.2)
                     before = len(asked)
-                assert before < lines / ROWS / 2, "the file is read ahead of whoever takes it"
-                # Its only connection is free meanwhile: other pages open.
-                assert await alone.fetchval("SELECT 1") == 1
+                assert before < lines / ROWS / 2, "the file is read from the database ahead of its reader"
+                # The pool's only connection is free meanwhile: other pages open.
+                assert await pool_of_one.fetchval("SELECT 1") == 1
                 whole = await reader.read()
             assert whole.count(b";Pagamento recebido;") == lines
     finally:
-        await alone.close()
+        await pool_of_one.close()
 
 
-async def test_sheets_open_to_the_roles_of_their_lists_only(env: Environment, address: str) -> None:
+async def test_csv_files_open_to_the_roles_of_their_lists_only(env: Environment, address: str) -> None:
     wanted = {"finance": (200, 200, 200, 200), "support": (200, 200, 403, 200), "developer": (200, 403, 403, 403)}
     for role, statuses in wanted.items():
         async with colleague_of(env.books.pool, address, env.merchant, role) as person:
@@ -202,8 +207,8 @@ async def test_sheets_open_to_the_roles_of_their_lists_only(env: Environment, ad
     await stranger.http.close()
 
 
-async def test_the_same_as_a_workbook_keeps_zeros_and_adds_up(env: Environment, address: str) -> None:
-    """Read by another library: amounts are numbers, moments are moments, and text is text."""
+async def test_a_workbook_keeps_leading_zeros_as_text_and_amounts_as_numbers(env: Environment, address: str) -> None:
+    """Another library reads the workbook: amounts are numbers, instants are dates, and text is text."""
     for external_id in ("00123", "1E5", "=1+1", "https://x.example"):
         await env.books.paid(await env.books.charge(1_234_56, external_id=external_id))
     http = aiohttp.ClientSession(cookies={"painel": env.owner.cookie()})
@@ -226,14 +231,16 @@ async def test_the_same_as_a_workbook_keeps_zeros_and_adds_up(env: Environment, 
     assert 'href="/painel/cobrancas.xlsx?status=paid"' in page.html
 
 
-async def test_a_workbook_leaves_no_file_behind(env: Environment, tmp_path: Path, monkeypatch: Any) -> None:
+async def test_a_workbook_leaves_no_temporary_file(env: Environment, tmp_path: Path, monkeypatch: Any) -> None:
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     await env.books.charge(1_00)
     assert (await env.owner.get("/painel/cobrancas.xlsx")).status == 200
     assert list(tmp_path.iterdir()) == []
 
 
-async def test_nor_does_a_workbook_whose_reader_leaves_while_it_is_made(tmp_path: Path, monkeypatch: Any) -> None:
+async def test_a_workbook_cancelled_while_it_is_written_leaves_no_temporary_file(
+    tmp_path: Path, monkeypatch: Any
+) -> None:
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     written = asyncio.Event()
 
@@ -251,7 +258,7 @@ async def test_nor_does_a_workbook_whose_reader_leaves_while_it_is_made(tmp_path
     assert list(tmp_path.iterdir()) == []
 
 
-async def test_a_sheet_names_who_was_to_pay_where_the_bank_named_nobody(env: Environment) -> None:
+async def test_a_csv_file_names_the_payer_of_the_charge_where_the_bank_named_nobody(env: Environment) -> None:
     charge = await env.books.charge(1_00, payer={"name": "Maria da Silva", "document": "52998224725"})
     await env.books.paid(charge, payer_name=None, payer_document=None)
     (paid,) = rows_in(await env.owner.opened("/painel/pagamentos.csv"))

@@ -1,4 +1,4 @@
-"""Into the dashboard and out of it: passwords, throttle, sessions, form tokens, roles, and what is written down."""
+"""Signing in to the dashboard and out of it: passwords, throttle, sessions, form tokens, roles and the audit log."""
 
 import asyncio
 import hashlib
@@ -41,7 +41,7 @@ NOBODY = "01a1fdc2-2be1-7deb-b4f8-5fa37a19dbc1"
 
 @pytest_asyncio.fixture(loop_scope="session")
 async def address(pool: Pool, clock: Clock) -> AsyncIterator[str]:
-    """A web application whose sign-in limit has counted nothing yet."""
+    """A web application whose sign-in throttle has counted no attempt yet."""
     async with serving(pool, clock.now, settings_with()) as found:
         yield found
 
@@ -54,7 +54,7 @@ async def merchant(pool: Pool) -> MerchantCreated:
 # Passwords
 
 
-async def test_a_password_kept_the_old_way_still_lets_in_and_is_kept_anew(
+async def test_a_password_hashed_with_scrypt_still_signs_in_and_is_rehashed_with_argon2(
     address: str, pool: Pool, merchant: MerchantCreated
 ) -> None:
     salt = bytes(range(16))
@@ -74,9 +74,7 @@ async def test_a_password_kept_the_old_way_still_lets_in_and_is_kept_anew(
         assert (await person.sign_in("antiga senha boa")).status == 303
 
 
-async def test_a_person_comes_in_with_the_password_and_to_the_page_asked_for(
-    address: str, merchant: MerchantCreated
-) -> None:
+async def test_signing_in_leads_to_the_page_that_was_asked_for(address: str, merchant: MerchantCreated) -> None:
     async with person_of(address, merchant, signed_in=False) as person:
         for odd in ("%0d%0aX-Evil:%201", "%ff", "é", "x" * 3000):
             away = await person.get(f"/painel/cobrancas/{odd}")
@@ -89,7 +87,7 @@ async def test_a_person_comes_in_with_the_password_and_to_the_page_asked_for(
         assert merchant.name in page.text
         for odd in ("%0d%0aX-Evil:%201", "%ff", "é", "%2f%2fevil.example"):
             assert (await person.get(f"/painel/cobrancas/{odd}")).status == 404
-        # Signed in, the sign-in page has nothing to ask.
+        # Once signed in, a person is redirected away from the sign-in page.
         assert (await person.get(ENTRY)).where == "/painel"
         person.email = merchant.dashboard.email.upper() + " "
         assert (await person.get("/painel")).status == 200
@@ -135,7 +133,7 @@ async def test_a_wrong_password_and_an_unknown_e_mail_are_answered_alike(
     assert "not it" not in wrong.html
 
 
-async def test_guesses_at_one_e_mail_end_until_the_window_is_over(
+async def test_guesses_at_one_e_mail_are_refused_until_the_window_is_over(
     address: str, clock: Clock, merchant: MerchantCreated
 ) -> None:
     async with person_of(address, merchant, signed_in=False) as person:
@@ -145,7 +143,7 @@ async def test_guesses_at_one_e_mail_end_until_the_window_is_over(
             fields = {"csrf": page.hidden()["csrf"], "email": person.email, "password": password}
             return await person.ask("POST", ENTRY, data=fields)
 
-        # At once: what counts is counted before the password is looked at.
+        # Sent at once: an attempt is counted before its password is checked.
         guesses = await asyncio.gather(*(guess(f"guess {n}") for n in range(EMAIL_ATTEMPTS + 5)))
         assert sorted(each.status for each in guesses) == [403] * EMAIL_ATTEMPTS + [429] * 5
         right = await guess(person.password)
@@ -157,7 +155,7 @@ async def test_guesses_at_one_e_mail_end_until_the_window_is_over(
 
 
 @pytest.mark.parametrize("section", ["/painel", "/plataforma"])
-async def test_strangers_who_guess_from_everywhere_lock_nobody_out(pool: Pool, clock: Clock, section: str) -> None:
+async def test_guesses_from_many_addresses_do_not_lock_the_person_out(pool: Pool, clock: Clock, section: str) -> None:
     settings = settings_with(TRUSTED_PROXIES="127.0.0.0/8", STAFF_TOTP_REQUIRED="0")
     merchant = await a_merchant(pool)
     async with serving(pool, clock.now, settings) as address, AsyncExitStack() as opened:
@@ -167,7 +165,7 @@ async def test_strangers_who_guess_from_everywhere_lock_nobody_out(pool: Pool, c
             owner = await opened.enter_async_context(staff_of(pool, address, signed_in=False))
         entry, number = f"{section}/entrar", itertools.count(1)
 
-        async def tried(password: str, client: str, browser: Person) -> Seen:
+        async def try_password(password: str, client: str, browser: Person) -> Seen:
             headers = {"X-Forwarded-For": client}
             page = await browser.ask("GET", entry, headers=headers)
             fields = {"csrf": page.hidden()["csrf"], "email": owner.email, "password": password}
@@ -176,17 +174,17 @@ async def test_strangers_who_guess_from_everywhere_lock_nobody_out(pool: Pool, c
         async def stranger(password: str = "guess") -> Seen:  # noqa: S107 - a wrong one
             browser = Person(address, "", "")
             try:
-                return await tried(password, f"203.0.113.{next(number)}", browser)
+                return await try_password(password, f"203.0.113.{next(number)}", browser)
             finally:
                 await browser.http.close()
 
-        clock.on(-timedelta(hours=2))  # the staff's log of later tests begins with their own entries
-        first = await tried(owner.password, "198.51.100.1", owner)
+        clock.on(-timedelta(hours=2))  # so that later tests find their own entries first in the staff's log
+        first = await try_password(owner.password, "198.51.100.1", owner)
         assert first.status == 303
         await owner.post(f"{section}/sair")
         for _ in range(EMAIL_ATTEMPTS):
             assert (await stranger()).status == 403
-        # From now on one password is looked at after another, at growing distances.
+        # From now on passwords are checked one at a time, at growing intervals.
         waits = []
         for _ in range(9):
             refused = await stranger()
@@ -197,22 +195,22 @@ async def test_strangers_who_guess_from_everywhere_lock_nobody_out(pool: Pool, c
         assert waits == sorted(waits)
         assert waits[0] <= 2
         assert waits[-1] <= GAP_MAX.total_seconds() + 1
-        # The right password waits no longer, whoever keeps knocking; and knocking too early makes it no longer.
+        # Attempts made too early do not lengthen the wait of the right password.
         for _ in range(20):
             assert (await stranger(owner.password)).status == 429
-        # A browser that is known does not wait at all, and its owner signs in and out as ever.
+        # A known browser does not wait: its owner signs in and out as usual.
         for _ in range(3):
-            assert (await tried(owner.password, "198.51.100.1", owner)).status == 303
+            assert (await try_password(owner.password, "198.51.100.1", owner)).status == 303
             await owner.post(f"{section}/sair")
         assert (await stranger()).status == 429
         clock.on(GAP_MAX + timedelta(seconds=1))
         assert (await stranger(owner.password)).status == 303
-        # In the known browser too a password is not guessed for long.
-        statuses = [(await tried("guess", f"192.0.2.{n}", owner)).status for n in range(EMAIL_ATTEMPTS + 1)]
+        # Guesses in the known browser are throttled too.
+        statuses = [(await try_password("guess", f"192.0.2.{n}", owner)).status for n in range(EMAIL_ATTEMPTS + 1)]
         assert statuses == [403] * EMAIL_ATTEMPTS + [429]
 
 
-async def test_a_browser_is_known_for_its_people_and_until_the_password_changes(
+async def test_a_browser_is_known_per_person_until_the_password_changes(
     address: str, pool: Pool, merchant: MerchantCreated
 ) -> None:
     async with colleague_of(pool, address, merchant, "support") as person:
@@ -223,13 +221,13 @@ async def test_a_browser_is_known_for_its_people_and_until_the_password_changes(
         await person.post("/painel/sair")
         assert (await person.sign_in()).status == 303
         assert await pool.fetchval("SELECT count(*) FROM mail WHERE kind = 'security'") == before
-        # Another password, chosen elsewhere.
+        # The password is changed elsewhere.
         fresh = hash_password("outra senha boa")
         await pool.execute("UPDATE dashboard_user SET password_hash = $2 WHERE email = $1", person.email, fresh)
         await person.post("/painel/sair")
         assert (await person.sign_in("outra senha boa")).status == 303
         assert await pool.fetchval("SELECT count(*) FROM mail WHERE kind = 'security'") == before + 1
-        # What a browser makes up is no known one.
+        # A forged cookie does not make a browser known.
         for forged in ("x", "0" * 32, f"{'0' * 32}.{'0' * 32}", device[:32] + ".", device + ".x"):
             async with person_of(address, merchant, signed_in=False) as owner:
                 owner.http.cookie_jar.update_cookies({"aparelho": forged}, URL(address))
@@ -238,22 +236,24 @@ async def test_a_browser_is_known_for_its_people_and_until_the_password_changes(
         assert await pool.fetchval("SELECT count(*) FROM mail WHERE kind = 'security'") == before + 1
 
 
-async def test_guesses_from_one_address_end_whatever_the_e_mail_and_a_right_password_costs_none(pool: Pool) -> None:
+async def test_guesses_from_one_address_are_limited_whatever_the_e_mail(pool: Pool) -> None:
     seal, now = Seal(settings_with().secret_key), datetime.now(UTC)
     async with pool.acquire() as conn:
         for number in range(ADDRESS_ATTEMPTS):
-            # One customer's IPv6 addresses are one address.
+            # The IPv6 addresses of one customer (one /64 network) count as one address.
             await take_attempt(conn, f"{number}@example.com", f"2001:db8:1:2::{number:x}", now=now, seal=seal)
         kept = await conn.fetchval("SELECT count(*) FROM sign_in_attempt")
         with pytest.raises(Refused) as refused:
             await take_attempt(conn, "another@example.com", "2001:db8:1:2:ffff::1", now=now, seal=seal)
         assert refused.value.code is Code.RATE_LIMITED
-        assert await conn.fetchval("SELECT count(*) FROM sign_in_attempt") == kept, "no more rows for e-mails"
+        assert await conn.fetchval("SELECT count(*) FROM sign_in_attempt") == kept, (
+            "a refused attempt stores no row for its e-mail"
+        )
         await take_attempt(conn, "another@example.com", "2001:db8:1:3::1", now=now, seal=seal)
         await take_attempt(conn, "another@example.com", "192.0.2.1", now=now + WINDOW, seal=seal)
 
 
-async def test_a_right_password_gives_its_own_attempt_back_and_that_of_a_known_browser_none_of_the_address(
+async def test_a_right_password_returns_its_attempt_to_the_address_except_in_a_known_browser(
     pool: Pool,
 ) -> None:
     seal, now, address = Seal(settings_with().secret_key), datetime.now(UTC), "192.0.2.7"
@@ -263,20 +263,20 @@ async def test_a_right_password_gives_its_own_attempt_back_and_that_of_a_known_b
             await reset_attempts(conn, f"right-{number}@example.com", address, seal=seal)
         for number in range(ADDRESS_ATTEMPTS):
             await take_attempt(conn, f"wrong-{number}@example.com", address, now=now, seal=seal)
-        # Otherwise whoever has an account could guess on and on between two sign-ins of their own.
+        # Otherwise an account holder could guess without end between two sign-ins of their own.
         await take_attempt(conn, "known@example.com", address, now=now, seal=seal, device="known")
         await reset_attempts(conn, "known@example.com", address, seal=seal, device="known")
         with pytest.raises(Refused):
             await take_attempt(conn, "another@example.com", address, now=now, seal=seal)
 
 
-async def test_waits_of_an_e_mail_double_and_whoever_is_told_to_wait_uses_up_no_attempt(pool: Pool) -> None:
+async def test_the_wait_of_an_e_mail_doubles_and_attempts_refused_meanwhile_do_not_count(pool: Pool) -> None:
     seal, now, email = Seal(settings_with().secret_key), datetime.now(UTC), "guessed@example.com"
     strangers = (f"198.51.{number // 256}.{number % 256}" for number in itertools.count())
     async with pool.acquire() as conn:
 
-        async def waits(address: str) -> int | None:
-            """The wait that an attempt is told; None for one whose password is looked at."""
+        async def wait_answered(address: str) -> int | None:
+            """The wait that an attempt is answered with; None when its password is checked."""
             try:
                 await take_attempt(conn, email, address, now=now, seal=seal)
             except Refused as refused:
@@ -284,36 +284,38 @@ async def test_waits_of_an_e_mail_double_and_whoever_is_told_to_wait_uses_up_no_
             return None
 
         began = now
-        assert [await waits(next(strangers)) for _ in range(EMAIL_ATTEMPTS)] == [None] * EMAIL_ATTEMPTS
+        assert [await wait_answered(next(strangers)) for _ in range(EMAIL_ATTEMPTS)] == [None] * EMAIL_ATTEMPTS
         for wait_s in (1, 2, 4, 8, 16, 32, 60, 60):
-            assert await waits(next(strangers)) == wait_s + 1
+            assert await wait_answered(next(strangers)) == wait_s + 1
             now += timedelta(seconds=wait_s)
-            assert await waits(next(strangers)) is None
+            assert await wait_answered(next(strangers)) is None
         for _ in range(ADDRESS_ATTEMPTS + 1):
-            assert await waits("203.0.113.77") == 61
+            assert await wait_answered("203.0.113.77") == 61
         now += GAP_MAX
-        assert await waits("203.0.113.77") is None
-        # The quarter of an hour begins with the latest attempt.
+        assert await wait_answered("203.0.113.77") is None
+        # The window of an e-mail, a quarter of an hour, begins with the latest attempt.
         now += WINDOW - timedelta(seconds=1)
         assert now - began > WINDOW
-        assert [await waits(next(strangers)) for _ in range(2)] == [None, 61]
+        assert [await wait_answered(next(strangers)) for _ in range(2)] == [None, 61]
         now += WINDOW
-        assert [await waits("192.0.2.99") for _ in range(EMAIL_ATTEMPTS)] == [None] * EMAIL_ATTEMPTS
-        # That of one address begins with the first: nobody prolongs it by going on.
+        assert [await wait_answered("192.0.2.99") for _ in range(EMAIL_ATTEMPTS)] == [None] * EMAIL_ATTEMPTS
+        # The window of an address begins with its first attempt: further attempts do not prolong it.
         now += timedelta(minutes=10)
-        assert await waits("192.0.2.99") == 301
+        assert await wait_answered("192.0.2.99") == 301
         now += timedelta(minutes=5)
-        assert await waits("192.0.2.99") is None
+        assert await wait_answered("192.0.2.99") is None
 
 
-async def test_signing_in_rightly_again_and_again_is_never_throttled(address: str, merchant: MerchantCreated) -> None:
+async def test_repeated_sign_ins_with_the_right_password_are_never_throttled(
+    address: str, merchant: MerchantCreated
+) -> None:
     async with person_of(address, merchant, signed_in=False) as person:
         for _ in range(EMAIL_ATTEMPTS + 2):
             person.http.cookie_jar.clear()
             assert (await person.sign_in()).status == 303
 
 
-async def test_what_the_throttle_keeps_stays_small(pool: Pool) -> None:
+async def test_the_throttle_deletes_expired_attempts(pool: Pool) -> None:
     seal, now = Seal(settings_with().secret_key), datetime.now(UTC) + timedelta(days=400)
     async with pool.acquire() as conn:
         for number in range(60):
@@ -326,7 +328,7 @@ async def test_what_the_throttle_keeps_stays_small(pool: Pool) -> None:
 # Sessions
 
 
-async def test_what_is_stored_opens_no_door_and_the_cookie_is_for_servers_only(
+async def test_no_stored_row_contains_the_session_cookie_and_the_cookie_is_http_only(
     address: str, pool: Pool, merchant: MerchantCreated
 ) -> None:
     async with person_of(address, merchant, signed_in=False) as person:
@@ -344,9 +346,7 @@ async def test_what_is_stored_opens_no_door_and_the_cookie_is_for_servers_only(
     assert "Domain" not in told
 
 
-async def test_over_tls_the_cookie_is_this_hosts_alone_and_never_travels_in_the_clear(
-    pool: Pool, merchant: MerchantCreated
-) -> None:
+async def test_over_tls_the_cookie_is_secure_and_bound_to_the_host(pool: Pool, merchant: MerchantCreated) -> None:
     settings = settings_with(APP_URL="https://pay.example.com")
     async with (
         serving(pool, lambda: datetime.now(UTC), settings) as address,
@@ -369,7 +369,7 @@ async def test_signing_out_ends_the_session_and_not_only_the_cookie(address: str
         assert again.status == 303
 
 
-async def test_signing_out_everywhere_ends_the_other_browsers_too_and_nobody_elses(
+async def test_signing_out_everywhere_ends_every_session_of_the_person_and_no_other(
     address: str, pool: Pool, merchant: MerchantCreated
 ) -> None:
     async with (
@@ -383,7 +383,7 @@ async def test_signing_out_everywhere_ends_the_other_browsers_too_and_nobody_els
         assert (await colleague.get("/painel")).status == 200
 
 
-async def test_a_session_ends_unused_after_twelve_hours_and_used_after_seven_days(
+async def test_a_session_ends_after_twelve_idle_hours_or_after_seven_days(
     address: str, clock: Clock, merchant: MerchantCreated
 ) -> None:
     async with person_of(address, merchant) as person:
@@ -399,7 +399,7 @@ async def test_a_session_ends_unused_after_twelve_hours_and_used_after_seven_day
         assert (await person.get("/painel/acesso")).status == 303
 
 
-async def test_a_person_has_a_bounded_number_of_sessions_and_the_oldest_makes_room(
+async def test_a_person_has_a_bounded_number_of_sessions_and_a_new_one_ends_the_oldest(
     address: str, clock: Clock, pool: Pool
 ) -> None:
     merchant = await a_merchant(pool)
@@ -415,7 +415,9 @@ async def test_a_person_has_a_bounded_number_of_sessions_and_the_oldest_makes_ro
 
 
 @pytest.mark.parametrize("cookie", ["", "x", "0" * 64, "0" * 63 + "g", "A" * 64, "0" * 5000])
-async def test_a_cookie_of_nobody_is_sent_to_the_entrance(address: str, merchant: MerchantCreated, cookie: str) -> None:
+async def test_an_invalid_session_cookie_is_redirected_to_the_sign_in_page(
+    address: str, merchant: MerchantCreated, cookie: str
+) -> None:
     async with person_of(address, merchant, signed_in=False) as person:
         seen = await person.ask("GET", "/painel", headers={"Cookie": f"painel={cookie}"})
         assert (seen.status, seen.where) == (303, f"{ENTRY}?para=/painel")
@@ -424,7 +426,7 @@ async def test_a_cookie_of_nobody_is_sent_to_the_entrance(address: str, merchant
 # Forms
 
 
-async def test_a_form_works_in_the_session_it_was_shown_in_and_nowhere_else(
+async def test_a_form_is_accepted_only_in_the_session_it_was_shown_in(
     address: str, pool: Pool, merchant: MerchantCreated
 ) -> None:
     async with person_of(address, merchant) as person, person_of(address, merchant) as elsewhere:
@@ -462,7 +464,9 @@ async def test_a_form_works_in_the_session_it_was_shown_in_and_nowhere_else(
         assert len(await _credentials(pool, merchant)) == 3
 
 
-async def test_nobody_signs_a_strangers_browser_in(address: str, merchant: MerchantCreated) -> None:
+async def test_a_form_token_of_another_session_cannot_sign_a_browser_in(
+    address: str, merchant: MerchantCreated
+) -> None:
     async with person_of(address, merchant, signed_in=False) as person, person_of(address, merchant) as attacker:
         attackers_form = await attacker.get("/painel/acesso")
         fields = {"email": person.email, "password": person.password, "csrf": attackers_form.hidden()["csrf"]}
@@ -471,7 +475,7 @@ async def test_nobody_signs_a_strangers_browser_in(address: str, merchant: Merch
         assert person.cookie() == ""
 
 
-async def test_a_form_sent_twice_does_its_thing_once(address: str, pool: Pool) -> None:
+async def test_a_form_sent_five_times_acts_once(address: str, pool: Pool) -> None:
     merchant = await a_merchant(pool)
     async with person_of(address, merchant) as person:
         page = await person.opened("/painel/tokens")
@@ -481,7 +485,9 @@ async def test_a_form_sent_twice_does_its_thing_once(address: str, pool: Pool) -
         assert len(await _credentials(pool, merchant)) == 3
 
 
-async def test_every_page_says_what_a_browser_may_do_with_it(address: str, merchant: MerchantCreated) -> None:
+async def test_every_page_has_the_security_headers_and_no_inline_script_or_style(
+    address: str, merchant: MerchantCreated
+) -> None:
     async with person_of(address, merchant) as person:
         for page in [await person.get("/painel/tokens"), await person.get("/painel")]:
             policy = dict(part.strip().split(" ", 1) for part in page.headers["Content-Security-Policy"].split(";"))
@@ -492,7 +498,7 @@ async def test_every_page_says_what_a_browser_may_do_with_it(address: str, merch
             assert page.headers["X-Content-Type-Options"] == "nosniff"
             assert page.headers["Referrer-Policy"] == "same-origin"
             assert "noindex" in page.headers["X-Robots-Tag"]
-            # Nothing inline and nothing from elsewhere.
+            # No inline script or style, and no script from another path.
             assert not re.search(r"<script(?![^>]* src=\"/static/)", page.html)
             assert not re.search(r' style="| on[a-z]+="', page.html)
 
@@ -500,43 +506,41 @@ async def test_every_page_says_what_a_browser_may_do_with_it(address: str, merch
 # Roles
 
 
-def _whole(page: Page) -> str:
+def _path_with_ids(page: Page) -> str:
     return re.sub(r"\{[^}]*\}", NOBODY, page.whole_path)
 
 
 @pytest.mark.parametrize("role", sorted(EVERYBODY))
-async def test_a_role_opens_what_the_table_says_and_nothing_else(
+async def test_each_role_opens_only_the_pages_that_the_table_allows(
     address: str, pool: Pool, merchant: MerchantCreated, role: str
 ) -> None:
     async with colleague_of(pool, address, merchant, role) as person:
         form = await person.opened("/painel/acesso")
         for page in TABLE:
-            path = _whole(page)
+            path = _path_with_ids(page)
             if page.method == "GET":
                 seen = await person.get(path)
                 allowed = 404 if NOBODY in path else 200
                 assert seen.status == (allowed if role in page.roles else 403), path
             elif role not in page.roles:
                 assert (await person.post(path, form=form)).status == 403, path
-        # What a person may not open is not shown to him either.
+        # Pages that a person may not open are not linked either.
         links = set(re.findall(r'<a href="(/painel[^"?]*)"', (await person.opened("/painel")).html))
         closed = {page.whole_path for page in TABLE if page.method == "GET" and role not in page.roles}
         assert not links & closed
 
 
-async def test_the_table_has_every_way_into_the_dashboard_and_signed_out_none_is_open(
-    address: str, merchant: MerchantCreated
-) -> None:
+async def test_no_page_of_the_table_opens_without_signing_in(address: str, merchant: MerchantCreated) -> None:
     async with person_of(address, merchant, signed_in=False) as person:
         for page in TABLE:
-            seen = await person.ask(page.method, _whole(page))
+            seen = await person.ask(page.method, _path_with_ids(page))
             assert seen.status == 303, page
             assert seen.where.startswith(ENTRY)
         assert (await person.get("/painel/nada")).status == 404
     assert all("owner" in page.roles for page in TABLE)
 
 
-async def test_a_role_that_was_taken_away_is_gone_with_the_next_page(
+async def test_a_removed_role_or_person_loses_access_with_the_next_page(
     address: str, pool: Pool, merchant: MerchantCreated
 ) -> None:
     async with colleague_of(pool, address, merchant, "finance") as person:
@@ -547,10 +551,10 @@ async def test_a_role_that_was_taken_away_is_gone_with_the_next_page(
         assert (await person.get("/painel")).status == 303
 
 
-# What is written down
+# The audit log
 
 
-async def test_what_people_do_is_written_down_for_good_with_who_when_and_from_where(
+async def test_the_audit_log_records_who_did_what_when_and_from_where_and_cannot_be_changed(
     address: str, pool: Pool, table_owner: Pool
 ) -> None:
     merchant = await a_merchant(pool)

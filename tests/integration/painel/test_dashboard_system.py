@@ -1,4 +1,4 @@
-"""The dashboard in front of the whole system: the account of dev.json, boletos at their bank, every API process."""
+"""The dashboard on the whole system: the accounts of dev.json, boletos at the simulated bank, and every API process."""
 
 import asyncio
 import re
@@ -31,7 +31,7 @@ async def env(system: System) -> AsyncIterator[Environment]:
         yield Environment(merchant, owner)
 
 
-async def test_the_password_of_dev_json_opens_the_dashboard_and_every_page_of_it(system: System) -> None:
+async def test_the_password_of_dev_json_opens_the_dashboard_and_its_pages(system: System) -> None:
     for merchant in system.merchants:
         person = Person(system.app_url, **merchant["dashboard"])
         try:
@@ -56,7 +56,7 @@ async def test_a_boleto_is_written_off_at_the_bank_and_then_cancelled(
     done = await env.owner.post(f"{path}/cancelar", on=path, reason="cancelled", sure="yes")
     assert done.where == f"{path}?feito=cancelada", done.text[:300]
     assert (await client.charge(boleto["charge_id"]))["status"] == "cancelled"
-    # The merchant has the paper as a record; whoever has the payer's link has it no more.
+    # The merchant keeps the PDF as a record; through the payer's link it is no longer there.
     async with env.owner.http.get(f"{system.app_url}{path}/boleto.pdf") as pdf:
         assert pdf.content_type == "application/pdf"
     async with env.owner.http.get(f"{system.app_url}/pagar/{boleto['public_id']}/boleto.pdf") as pdf:
@@ -75,7 +75,7 @@ async def test_a_test_boleto_is_paid_by_its_simulated_payer(env: Environment) ->
     assert (await env.merchant.sandbox.charge(boleto["charge_id"]))["status"] == "paid"
 
 
-async def test_while_the_bank_is_silent_the_boleto_stays_and_nothing_is_claimed(
+async def test_a_cancellation_that_the_bank_does_not_confirm_leaves_the_boleto_pending(
     env: Environment, system: System
 ) -> None:
     boleto = await issued(env.merchant.production)
@@ -89,7 +89,7 @@ async def test_while_the_bank_is_silent_the_boleto_stays_and_nothing_is_claimed(
     assert (await env.merchant.production.charge(boleto["charge_id"]))["status"] == "pending"
 
 
-async def test_of_several_charges_those_of_a_silent_bank_stay_and_the_others_are_cancelled(
+async def test_a_bulk_cancel_leaves_unconfirmed_boletos_pending_and_cancels_the_other_charges(
     env: Environment, system: System
 ) -> None:
     boletos = [await issued(env.merchant.production) for _ in range(3)]
@@ -103,14 +103,14 @@ async def test_of_several_charges_those_of_a_silent_bank_stay_and_the_others_are
         seen = await env.owner.post(path, form=form, charge=chosen, sure="yes")
     finally:
         system.json("bank", "fault", "up")
-    assert time.monotonic() - began < 20, "boletos wait side by side"
+    assert time.monotonic() - began < 20, "the boletos wait for the bank concurrently"
     assert "1 de 4 cancelada" in seen.text
     assert seen.text.count("O banco não confirmou") == 3
     assert (await env.merchant.production.charge(boletos[0]["charge_id"]))["status"] == "pending"
     assert (await env.merchant.production.charge(pix["charge_id"]))["status"] == "cancelled"
 
 
-async def test_a_sheet_sent_again_makes_the_boletos_that_a_silent_bank_did_not_register(
+async def test_a_sheet_sent_again_creates_the_boletos_that_the_bank_had_not_registered(
     env: Environment, system: System
 ) -> None:
     path = "/painel/cobrancas/importar"
@@ -120,7 +120,7 @@ async def test_a_sheet_sent_again_makes_the_boletos_that_a_silent_bank_did_not_r
         "pix;10,00;;folha-2;;;;;;;\n"
     )
 
-    async def imported() -> Seen:
+    async def import_sheet() -> Seen:
         upload = aiohttp.FormData((await env.owner.opened(path)).hidden())
         upload.add_field("file", sheet.encode("cp1252"), filename="folha.csv")
         page = await env.owner.ask("POST", path, data=upload)
@@ -130,28 +130,28 @@ async def test_a_sheet_sent_again_makes_the_boletos_that_a_silent_bank_did_not_r
 
     system.json("bank", "fault", "down")
     try:
-        silent = await imported()
+        silent = await import_sheet()
     finally:
         system.json("bank", "fault", "up")
     assert "1 de 2 cobranças estão na lista" in silent.text, silent.text[:600]
     assert "O banco não confirmou" in silent.text
-    done = await imported()
+    done = await import_sheet()
     assert "2 de 2 cobranças estão na lista" in done.text, done.text[:600]
-    assert (done.text.count("Já criada"), (await imported()).text.count("Já criada")) == (1, 2)
+    assert (done.text.count("Já criada"), (await import_sheet()).text.count("Já criada")) == (1, 2)
     listed = await env.merchant.production.get("/v1/charges")
     assert sorted(each["external_id"] for each in listed.body["data"] if each["status"] == "pending") == [
         "folha-1", "folha-2",
     ]  # fmt: skip
 
 
-async def test_a_revoked_credential_stops_in_every_process_within_five_seconds(
+async def test_a_revoked_credential_stops_working_in_every_api_process_within_five_seconds(
     env: Environment, system: System
 ) -> None:
     assert len(system.pids("api")) > 1
     token = await env.merchant.production.token()
 
     async def refused() -> bool:
-        # A connection each: every process is asked.
+        # A new connection for each request, so that every process answers some of them.
         connector = aiohttp.TCPConnector(force_close=True)
         headers = {"Authorization": f"Bearer {token}"}
         async with aiohttp.ClientSession(connector=connector, headers=headers) as http:
@@ -204,7 +204,7 @@ async def new_boleto(env: Environment, base: str, **more: Any) -> Seen:
 
 
 @pytest.mark.parametrize("mode", ["sandbox", "production"])
-async def test_a_boleto_issued_here_stands_at_the_bank_and_in_the_api_and_takes_another_date(
+async def test_a_boleto_issued_in_the_dashboard_is_at_the_bank_and_in_the_api_and_can_be_redated(
     env: Environment, system: System, mode: str
 ) -> None:
     client = getattr(env.merchant, mode)
@@ -230,7 +230,9 @@ async def test_a_boleto_issued_here_stands_at_the_bank_and_in_the_api_and_takes_
     assert (past.status, "ou um dia depois" in past.text) == (400, True)
 
 
-async def test_a_dual_charge_is_made_here_and_charged_again_as_one(env: Environment, system: System) -> None:
+async def test_a_dual_charge_is_created_in_the_dashboard_and_repeated_as_a_dual_charge(
+    env: Environment, system: System
+) -> None:
     made = await new_boleto(env, "/painel", kind="boleto_pix", fine="2,00", fine_kind="percent")
     assert made.status == 303, made.text[:400]
     path = made.where.partition("?")[0]
@@ -250,7 +252,9 @@ async def test_a_dual_charge_is_made_here_and_charged_again_as_one(env: Environm
     try:
         refused = await new_boleto(env, "/painel", kind="boleto_pix")
         assert (refused.status, "suspens" in refused.text) == (403, True), refused.text[:400]
-        assert (await new_boleto(env, "/painel/teste", kind="boleto_pix")).status == 303, "only of production"
+        assert (await new_boleto(env, "/painel/teste", kind="boleto_pix")).status == 303, (
+            "the suspension is of production only"
+        )
     finally:
         system.json("pix", "resume")
 
@@ -260,7 +264,7 @@ async def test_a_boleto_form_sent_six_times_at_once_issues_one_boleto(env: Envir
     form = await env.owner.opened(f"{page}?forma=boleto")
     fields = {**NEW_BOLETO, "due_date": in_days(10), "external_id": "uma-vez"}
     sent = await asyncio.gather(*(env.owner.post(page, form=form, **fields) for _ in range(6)))
-    # Who comes while the bank is still thinking is told that it is under way; who comes after is led to the charge.
+    # A form sent during the bank call is answered 409; one sent after it is redirected to the charge.
     assert {each.status for each in sent} <= {303, 409}
     assert len({each.where for each in sent if each.status == 303}) == 1
     again = await env.owner.post(page, form=form, **fields)
@@ -269,7 +273,7 @@ async def test_a_boleto_form_sent_six_times_at_once_issues_one_boleto(env: Envir
     assert len(found.body["data"]) == 1
 
 
-async def test_while_the_bank_is_silent_no_boleto_is_issued_and_the_form_keeps_what_was_typed(
+async def test_a_boleto_that_the_bank_does_not_register_is_not_created_and_the_form_keeps_its_values(
     env: Environment, system: System
 ) -> None:
     system.json("bank", "fault", "down")
@@ -281,14 +285,14 @@ async def test_while_the_bank_is_silent_no_boleto_is_issued_and_the_form_keeps_w
     assert 'value="nunca"' in refused.html
     assert 'value="1.250,00"' in refused.html
     assert (await env.merchant.production.get("/v1/charges", external_id="nunca")).body["data"] == []
-    # The page that said no has a new form in it: sent again, it is taken.
+    # The page of the refusal has a new form: sent again, it is accepted.
     done = await env.owner.post(
         "/painel/cobrancas/nova", form=refused, **{**NEW_BOLETO, "due_date": in_days(10), "external_id": "nunca"}
     )
     assert done.status == 303, done.text[:300]
 
 
-async def test_a_boleto_paid_on_its_line_goes_back_to_the_key_that_is_named(env: Environment) -> None:
+async def test_a_boleto_paid_by_its_line_is_refunded_to_the_pix_key_given(env: Environment) -> None:
     boleto = await issued(env.merchant.sandbox)
     path = f"/painel/teste/cobrancas/{boleto['charge_id']}"
     await env.owner.post(f"{path}/pagar", on=path)
@@ -347,8 +351,8 @@ async def test_a_refund_to_a_key_asks_for_the_password_again(env: Environment, s
     assert (await env.merchant.production.charge(boleto["charge_id"]))["status"] == "paid"
 
 
-async def test_a_webhook_sent_again_from_here_goes_at_once(env: Environment) -> None:
-    """The worker is woken: nobody waits for its round."""
+async def test_a_webhook_resent_from_the_dashboard_is_delivered_at_once(env: Environment) -> None:
+    """The dashboard wakes the worker, so the delivery does not wait for the worker's next round."""
     async with receiving() as receiver:
         await env.owner.post("/painel/webhooks", on="/painel/webhooks", url=receiver.url)
         charge = await env.merchant.sandbox.created()

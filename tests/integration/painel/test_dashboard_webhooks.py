@@ -1,4 +1,4 @@
-"""The webhook pages end to end: an address, its secret, a real delivery of a test event, and sending again."""
+"""The webhook pages end to end: registering an address, its secret, the delivery of a test event, and sending again."""
 
 import asyncio
 import hmac
@@ -40,7 +40,7 @@ class Environment(NamedTuple):
 
 
 class Clock:
-    """The dashboard's; the worker's is the real one."""
+    """The dashboard's clock; the worker uses the real one."""
 
     behind = timedelta(0)
 
@@ -68,14 +68,14 @@ async def worker(pool: Pool, servers: Any) -> AsyncIterator[None]:
 
 @pytest_asyncio.fixture(scope="module", loop_scope="session")
 async def locations(pool: Pool) -> None:
-    """What a worker keeps ready: the sandbox's locations."""
+    """PIX locations of the sandbox, which a worker would keep in stock."""
     made = [Location(new_id().int >> 70, f"bank.example.com/pix/v2/{new_id().hex}") for _ in range(20)]
     async with pool.acquire() as conn:
         await add_to_pool(conn, Mode.SANDBOX, "001", made)
 
 
-async def registered(env: Environment, receiver: Receiver) -> str:
-    """The secret of a new registration at this receiver."""
+async def register(env: Environment, receiver: Receiver) -> str:
+    """Register this receiver as the endpoint; return the signing secret."""
     seen = await env.person.post(PATH, on=PATH, url=receiver.url)
     assert seen.status == 200, seen.text[:400]
     return seen.field("Segredo de assinatura")
@@ -87,8 +87,8 @@ def is_signed(request: Request, secret: str, header: str = "X-Service-Signature"
     return request.headers.get(header) == wanted
 
 
-def ids(seen: Seen) -> list[str]:
-    """The deliveries of a page, in its order."""
+def delivery_ids(seen: Seen) -> list[str]:
+    """The delivery ids of a page, in its order."""
     return re.findall(r'class="row-link" href="[^"]*/([0-9a-f-]{36})"', seen.html)
 
 
@@ -97,7 +97,7 @@ async def test_a_test_event_is_a_real_delivery_signed_with_the_secret_shown_once
 ) -> None:
     async with receiving() as receiver:
         assert "Nenhum endereço cadastrado" in (await env.person.opened("/painel")).text
-        secret = await registered(env, receiver)
+        secret = await register(env, receiver)
         assert secret.startswith("whsec_")
         assert secret not in (await env.person.opened(PATH)).html
         done = await env.person.post("/painel/teste/webhooks/testar", on=PATH)
@@ -110,25 +110,27 @@ async def test_a_test_event_is_a_real_delivery_signed_with_the_secret_shown_once
         # A receiver that reads the charge again, as it should, finds it paid.
         page = await env.person.opened(f"/painel/teste/cobrancas/{body['charge_id']}")
         assert "Paga" in page.text
-        listed = await _until_said(env, TEST_DELIVERIES, "Entregue")
+        listed = await _until_shown(env, TEST_DELIVERIES, "Entregue")
         assert "Recebida (200)" in listed.text
-        (delivery_id,) = ids(listed)
+        (delivery_id,) = delivery_ids(listed)
         assert delivery_id == request.headers["X-Service-Delivery-Id"]
         shown = await env.person.opened(f"{TEST_DELIVERIES}/{delivery_id}")
         assert body["event_id"] in shown.text
         assert "tentativa 1" in shown.text
         assert "ok" in shown.html
         assert "tentativa 1" in (await env.person.opened(f"/painel/teste/cobrancas/{body['charge_id']}")).text
-        # The charge is the test section's, and no figure of production knows of it.
+        # The delivery belongs to the test section; production lists none.
         assert (await env.person.get(f"/painel/webhooks/entregas/{delivery_id}")).status == 404
-        assert ids(await env.person.opened("/painel/webhooks/entregas")) == []
+        assert delivery_ids(await env.person.opened("/painel/webhooks/entregas")) == []
 
 
-async def test_without_a_location_left_the_test_event_says_so_and_leaves_nothing(env: Environment, pool: Pool) -> None:
+async def test_a_test_event_without_a_pix_location_in_stock_is_refused_and_creates_nothing(
+    env: Environment, pool: Pool
+) -> None:
     kept = await pool.fetch("DELETE FROM pix_location WHERE test RETURNING location_ids, locations")
     try:
         async with receiving() as receiver:
-            await registered(env, receiver)
+            await register(env, receiver)
             seen = await env.person.post("/painel/teste/webhooks/testar", on=PATH)
             assert (seen.status, "O banco não confirmou" in seen.text) == (502, True)
             assert "Nenhuma cobrança ainda." in (await env.person.opened("/painel/teste/cobrancas")).text
@@ -139,11 +141,11 @@ async def test_without_a_location_left_the_test_event_says_so_and_leaves_nothing
                 await add_to_pool(conn, Mode.SANDBOX, "001", block)
 
 
-async def test_a_rotated_secret_signs_and_the_old_one_along_for_a_day(
+async def test_after_a_rotation_the_new_secret_signs_and_the_old_one_too_for_a_day(
     env: Environment, clock: Clock, worker: None, locations: None
 ) -> None:
     async with receiving() as receiver:
-        first = await registered(env, receiver)
+        first = await register(env, receiver)
         clock.behind = timedelta(hours=24) - timedelta(minutes=1)
         second = (await env.person.post(f"{PATH}/segredo", on=PATH)).field("Segredo de assinatura")
         clock.behind = timedelta(0)
@@ -152,7 +154,7 @@ async def test_a_rotated_secret_signs_and_the_old_one_along_for_a_day(
         assert is_signed(receiver.requests[0], second)
         assert is_signed(receiver.requests[0], first, "X-Service-Signature-Previous")
         assert "X-Service-Signature-Previous" in (await env.person.opened(PATH)).text
-        # A day and a second after its rotation the old one is gone; the one before it has some seconds of its own left.
+        # The second secret was rotated a day and a second ago and signs no more; the first has some seconds left.
         clock.behind = timedelta(hours=24, seconds=1)
         third = (await env.person.post(f"{PATH}/segredo", on=PATH)).field("Segredo de assinatura")
         clock.behind = timedelta(0)
@@ -165,7 +167,7 @@ async def test_a_rotated_secret_signs_and_the_old_one_along_for_a_day(
 
 async def test_the_sixth_secret_of_a_day_is_refused_and_the_page_says_what_to_do(env: Environment) -> None:
     async with receiving() as receiver:
-        await registered(env, receiver)
+        await register(env, receiver)
         for _ in range(OLD_SECRETS_MAX):
             assert (await env.person.post(f"{PATH}/segredo", on=PATH)).field("Segredo de assinatura")
         refused = await env.person.post(f"{PATH}/segredo", on=PATH)
@@ -175,9 +177,11 @@ async def test_the_sixth_secret_of_a_day_is_refused_and_the_page_says_what_to_do
         assert (await env.person.post(f"{PATH}/segredo", on=PATH)).field("Segredo de assinatura")
 
 
-async def test_an_old_secret_that_leaked_is_ended_at_once(env: Environment, worker: None, locations: None) -> None:
+async def test_ending_the_old_secrets_stops_their_signatures_at_once(
+    env: Environment, worker: None, locations: None
+) -> None:
     async with receiving() as receiver:
-        await registered(env, receiver)
+        await register(env, receiver)
         await env.person.post(f"{PATH}/segredo", on=PATH)
         done = await env.person.post(f"{PATH}/segredo-antigo", on=PATH)
         assert done.where == f"{PATH}?feito=antigo"
@@ -188,7 +192,7 @@ async def test_an_old_secret_that_leaked_is_ended_at_once(env: Environment, work
 
 async def test_moving_the_address_keeps_the_secret(env: Environment, worker: None, locations: None) -> None:
     async with receiving() as before, receiving() as after:
-        secret = await registered(env, before)
+        secret = await register(env, before)
         done = await env.person.post(f"{PATH}/endereco", on=PATH, url=f"{after.url}?key=only-the-receivers")
         assert done.where == f"{PATH}?feito=endereco"
         log = (await env.person.opened("/painel/auditoria")).text
@@ -203,9 +207,7 @@ async def test_moving_the_address_keeps_the_secret(env: Environment, worker: Non
 @pytest.mark.parametrize(
     "url", ["", "nada", "ftp://example.com", "https://u:p@example.com", "https://a b.com", "https://" + "x" * 2050]
 )
-async def test_an_address_that_cannot_be_is_said_beside_its_field_and_kept_for_mending(
-    env: Environment, url: str
-) -> None:
+async def test_an_invalid_address_is_refused_beside_its_field(env: Environment, url: str) -> None:
     seen = await env.person.post(PATH, on=PATH, url=url)
     assert seen.status == 400
     assert 'id="url-fault" role="alert"' in seen.html
@@ -215,7 +217,9 @@ async def test_an_address_that_cannot_be_is_said_beside_its_field_and_kept_for_m
 @pytest.mark.parametrize(
     "url", ["http://example.com/", "https://127.0.0.1/", "https://localhost/", "https://a.internal/"]
 )
-async def test_an_address_that_is_not_public_is_refused_where_payments_are_real(pool: Pool, url: str) -> None:
+async def test_an_address_that_is_not_public_is_refused_unless_private_addresses_are_allowed(
+    pool: Pool, url: str
+) -> None:
     merchant = await a_merchant(pool)
     strict = settings_with(SECRET_KEY=KEY)
     async with (
@@ -223,17 +227,19 @@ async def test_an_address_that_is_not_public_is_refused_where_payments_are_real(
         person_of(address, merchant) as person,
     ):
         assert (await person.post(PATH, on=PATH, url=url)).status == 400
-        # Nor by way of moving one that was taken.
+        # Moving an endpoint to such an address is refused too.
         assert (await person.post(f"{PATH}/endereco", on=PATH, url=url)).status == 400
 
 
-def test_every_fault_of_an_address_has_its_words_in_portuguese() -> None:
+def test_every_fault_of_an_address_has_a_text_in_portuguese() -> None:
     assert set(FAULTS) == set(AddressFault)
 
 
-async def test_the_two_kinds_of_every_endpoint_stay_and_others_are_chosen(env: Environment, pool: Pool) -> None:
+async def test_the_two_default_event_kinds_cannot_be_deselected_and_others_can_be_chosen(
+    env: Environment, pool: Pool
+) -> None:
     async with receiving() as receiver:
-        await registered(env, receiver)
+        await register(env, receiver)
         page = await env.person.opened(PATH)
         assert all(f'value="{kind}"' in page.html for kind in EventKind)
         assert page.html.count(" disabled>") == len(DEFAULT_KINDS)
@@ -246,23 +252,23 @@ async def test_the_two_kinds_of_every_endpoint_stay_and_others_are_chosen(env: E
         ) == set(DEFAULT_KINDS)
 
 
-async def test_what_failed_is_sent_again_one_or_a_range(env: Environment, worker: None, pool: Pool) -> None:
+async def test_a_delivery_or_a_range_of_events_can_be_sent_again(env: Environment, worker: None, pool: Pool) -> None:
     async with receiving(lambda number: 500 if number <= 3 else 200) as receiver:
-        await registered(env, receiver)
+        await register(env, receiver)
         for amount in (1_00, 2_00, 3_00):
             await env.books.paid(await env.books.charge(amount))
         await receiver.reached(3)
         listed = await env.person.opened("/painel/webhooks/entregas")
-        assert len(ids(listed)) == 3
-        await _until_said(env, "/painel/webhooks/entregas", "Recusada pelo seu servidor (500)")
-        await _until_said(env, "/painel/webhooks/entregas?state=delivered", "Entregue", count=3)
+        assert len(delivery_ids(listed)) == 3
+        await _until_shown(env, "/painel/webhooks/entregas", "Recusada pelo seu servidor (500)")
+        await _until_shown(env, "/painel/webhooks/entregas?state=delivered", "Entregue", count=3)
         seen = len(receiver.requests)
-        one = ids(listed)[0]
+        one = delivery_ids(listed)[0]
         path = f"/painel/webhooks/entregas/{one}"
         assert (await env.person.post(f"{path}/reenviar", on=path)).where == f"{path}?feito=reenviada"
         await receiver.reached(seen + 1)
         assert receiver.requests[-1].headers["X-Service-Delivery-Id"] == one
-        # What was sent can be laid beside what arrived, byte for byte: it is what was signed.
+        # The page shows the body as it was signed, sent and received, byte for byte.
         sent = re.search(r'aria-label="Corpo enviado">([^<]+)</pre>', (await env.person.opened(path)).html)
         assert sent is not None
         assert unescape(sent[1]).encode() == receiver.requests[-1].body
@@ -278,11 +284,11 @@ async def test_what_failed_is_sent_again_one_or_a_range(env: Environment, worker
             assert (seen_page.status, 'id="range-fault"' in seen_page.html) == (400, True), (first, last)
 
 
-async def test_a_paused_endpoint_is_said_on_both_pages_and_goes_on_when_told(
+async def test_a_paused_endpoint_is_reported_on_both_pages_and_resumes_on_request(
     env: Environment, worker: None, pool: Pool
 ) -> None:
     async with receiving() as receiver:
-        await registered(env, receiver)
+        await register(env, receiver)
         await pool.execute(
             "UPDATE webhook_lane SET state = 'paused', paused_at = now(), paused_reason = 'no_success',"
             " blocked_until = now() + interval '1 hour', consecutive_failures = 13, failing_since = now()"
@@ -301,11 +307,11 @@ async def test_a_paused_endpoint_is_said_on_both_pages_and_goes_on_when_told(
         assert "Retomar" not in (await env.person.opened(PATH)).text
 
 
-async def test_an_endpoint_whose_receiver_asked_to_wait_is_said_to_and_goes_on_when_told(
+async def test_an_endpoint_whose_receiver_asked_to_wait_is_reported_and_resumes_on_request(
     env: Environment, pool: Pool
 ) -> None:
     async with receiving() as receiver:
-        await registered(env, receiver)
+        await register(env, receiver)
         await pool.execute(
             "UPDATE webhook_lane SET blocked_until = now() + interval '1 hour', consecutive_failures = 1"
             " WHERE NOT test AND endpoint_id = (SELECT endpoint_id FROM webhook_endpoint WHERE account_id = $1)",
@@ -318,14 +324,14 @@ async def test_an_endpoint_whose_receiver_asked_to_wait_is_said_to_and_goes_on_w
         page = await env.person.opened(PATH)
         assert "Seu servidor pediu espera" not in page.text
         assert "Retomar" not in page.text
-        assert "com falhas recentes" in page.text, "how it fares is as before"
+        assert "com falhas recentes" in page.text, "resuming does not reset the recent failures"
 
 
-async def test_an_endpoint_that_still_works_but_fails_of_late_is_not_said_to_be_well(
+async def test_an_active_endpoint_with_recent_failures_is_reported_as_such_on_both_pages(
     env: Environment, pool: Pool
 ) -> None:
     async with receiving() as receiver:
-        await registered(env, receiver)
+        await register(env, receiver)
         for page in (PATH, "/painel"):
             assert "com falhas recentes" not in (await env.person.opened(page)).text
         await pool.execute(
@@ -339,25 +345,25 @@ async def test_an_endpoint_that_still_works_but_fails_of_late_is_not_said_to_be_
             assert (text.count("Funcionando"), text.count("Sem entregas ainda")) == (
                 1,
                 1,
-            )  # the other mode took none yet
+            )  # the other mode has no deliveries yet
         assert "Falhas seguidas 3" in (await env.person.opened(PATH)).text
 
 
-async def test_a_removed_endpoint_hears_nothing_more(env: Environment, pool: Pool) -> None:
+async def test_after_removing_the_endpoint_every_action_on_it_is_refused(env: Environment, pool: Pool) -> None:
     async with receiving() as receiver:
-        await registered(env, receiver)
+        await register(env, receiver)
         assert (await env.person.post(f"{PATH}/remover", on=PATH)).status == 400
         done = await env.person.post(f"{PATH}/remover", on=PATH, sure="yes")
         assert done.where == f"{PATH}?feito=removido"
         assert "Cadastrar o endereço" in (await env.person.opened(PATH)).text
-        # What needs an endpoint says that there is none.
+        # Every action that needs an endpoint is refused.
         for path in ("segredo", "segredo-antigo", "eventos", "retomar", "endereco"):
             seen = await env.person.post(f"{PATH}/{path}", on=PATH, url=receiver.url)
             assert seen.status == 400, path
         assert (await env.person.post("/painel/teste/webhooks/testar", on=PATH)).status == 400
 
 
-async def test_deliveries_of_others_and_of_the_other_mode_are_like_none(
+async def test_deliveries_of_other_accounts_or_of_the_other_mode_answer_like_unknown_ones(
     env: Environment, worker: None, pool: Pool, clock: Clock
 ) -> None:
     theirs = await a_merchant(pool)
@@ -366,14 +372,14 @@ async def test_deliveries_of_others_and_of_the_other_mode_are_like_none(
         serving(pool, clock.now, SETTINGS) as address,
         person_of(address, theirs) as them,
     ):
-        await registered(env, receiver)
+        await register(env, receiver)
         other = Environment(theirs, them, Books(pool, theirs.account_id, SEAL))
-        await registered(other, receiver)
+        await register(other, receiver)
         await other.books.paid(await other.books.charge())
         await env.books.paid(await env.books.charge())
         await receiver.reached(2)
-        (foreign,) = ids(await them.opened("/painel/webhooks/entregas"))
-        (mine,) = ids(await env.person.opened("/painel/webhooks/entregas"))
+        (foreign,) = delivery_ids(await them.opened("/painel/webhooks/entregas"))
+        (mine,) = delivery_ids(await env.person.opened("/painel/webhooks/entregas"))
         unknown = await env.person.get(f"/painel/webhooks/entregas/{uuid4()}")
         for path in (f"/painel/webhooks/entregas/{foreign}", f"{TEST_DELIVERIES}/{mine}", f"{TEST_DELIVERIES}/x"):
             seen = await env.person.get(path)
@@ -381,13 +387,13 @@ async def test_deliveries_of_others_and_of_the_other_mode_are_like_none(
             assert (await env.person.post(f"{path}/reenviar")).status == 404
 
 
-def seen_from(seen: Seen) -> int:
-    """Where a list's rows begin: behind the filters, which have the same words."""
+def rows_offset(seen: Seen) -> int:
+    """The offset at which a list's rows begin, after the filters, which use the same words."""
     return max(seen.html.find("<tbody>"), 0)
 
 
-async def _until_said(env: Environment, path: str, text: str, *, count: int = 1) -> Seen:
+async def _until_shown(env: Environment, path: str, text: str, *, count: int = 1) -> Seen:
     async with asyncio.timeout(30):
-        while (seen := await env.person.opened(path)).html[seen_from(seen) :].count(text) < count:  # noqa: ASYNC110 - a page has no event
+        while (seen := await env.person.opened(path)).html[rows_offset(seen) :].count(text) < count:  # noqa: ASYNC110 - a page has no event
             await asyncio.sleep(0.05)
     return seen

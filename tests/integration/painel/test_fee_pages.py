@@ -1,4 +1,4 @@
-"""Fees as merchants and staff see them: gross, fee and net add up everywhere, and staff change them with a reason."""
+"""Fees as merchants and staff see them: gross, fee and net add up everywhere, and staff change terms with a reason."""
 
 import csv
 import io
@@ -60,7 +60,7 @@ async def env(pool: Pool, address: str) -> AsyncIterator[Environment]:
         yield Environment(merchant, books, owner, staff)
 
 
-async def agreed(pool: Pool, account_id: UUID, terms: FeeTerms = TERMS) -> None:
+async def set_terms(pool: Pool, account_id: UUID, terms: FeeTerms = TERMS) -> None:
     await pool.execute("UPDATE account SET fees = $2 WHERE account_id = $1", account_id, msgspec.json.encode(terms))
 
 
@@ -73,8 +73,8 @@ def plain(seen: Seen) -> str:
 
 
 @pytest.mark.parametrize("test", [False, True], ids=["production", "sandbox"])
-async def test_a_merchant_sees_what_was_paid_its_fee_and_the_rest(env: Environment, test: bool) -> None:
-    await agreed(env.books.pool, env.merchant.account_id)
+async def test_a_merchant_sees_gross_fee_and_net_of_a_payment(env: Environment, test: bool) -> None:
+    await set_terms(env.books.pool, env.merchant.account_id)
     charge = await env.books.charge(10_000, test=test, external_id="pedido-1")
     await env.books.paid(charge)
     root = "/painel/teste" if test else "/painel"
@@ -88,8 +88,8 @@ async def test_a_merchant_sees_what_was_paid_its_fee_and_the_rest(env: Environme
     assert (row["valor"], row["tarifa"], row["valor_liquido"]) == ("100,00", "1,05", "98,95")
 
 
-async def test_statement_and_closings_have_gross_fees_and_net(env: Environment) -> None:
-    await agreed(env.books.pool, env.merchant.account_id)
+async def test_statement_closings_and_monthly_report_show_gross_fees_and_net(env: Environment) -> None:
+    await set_terms(env.books.pool, env.merchant.account_id)
     for cents in (10_000, 333):
         await env.books.paid(await env.books.charge(cents))
     lines = [(row["lancamento"], row["valor"]) for row in rows_in(await env.owner.opened("/painel/extrato.csv"))]
@@ -111,8 +111,8 @@ async def test_statement_and_closings_have_gross_fees_and_net(env: Environment) 
     assert [month[name] for name in names] == ["103,33", "-1,13", "102,20", "102,20", "confere"]
 
 
-async def test_a_month_that_only_cost_something_says_how_much(env: Environment) -> None:
-    """What was received a month before is withdrawn, for a fee of 3.50."""
+async def test_a_month_with_fees_and_no_payments_shows_the_fees_as_a_negative_net(env: Environment) -> None:
+    """Money received the month before is withdrawn, for a fee of 3.50."""
     today = datetime.now(SAO_PAULO)
     before = today.replace(day=1) - timedelta(days=2)
     async with transaction(env.books.pool) as conn:
@@ -122,31 +122,31 @@ async def test_a_month_that_only_cost_something_says_how_much(env: Environment) 
     assert "recebido R$ 0,00, tarifas R$ 3,50, líquido −R$ 3,50" in seen
 
 
-async def test_days_without_fees_do_not_speak_of_them(env: Environment) -> None:
+async def test_pages_about_days_and_payments_without_fees_do_not_mention_fees(env: Environment) -> None:
     await env.books.paid(await env.books.charge(10_000))
     for path in ("/painel/extrato/dias", "/painel/pagamentos"):
         assert "arifas" not in (await env.owner.opened(path)).text, path
 
 
-async def test_a_days_fees_are_the_same_kept_folded_in_part_and_counted(
+async def test_a_days_fees_are_the_same_from_partly_folded_totals_as_from_the_entries(
     env: Environment, pool: Pool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     account_id, today = env.merchant.account_id, datetime.now(UTC).astimezone(SAO_PAULO).date()
-    await agreed(pool, account_id)
+    await set_terms(pool, account_id)
     owner = Owner(account_id, Mode.PRODUCTION)
 
-    async def seen() -> tuple[Any, PaymentSum]:
+    async def day_and_sum() -> tuple[Any, PaymentSum]:
         async with session(pool) as conn:
             (day,) = await closings(conn, owner, [today])
             return day, await payment_sum(conn, owner, PaymentFilters())
 
-    for folded in (True, False):  # the second payment is behind the totals
+    for folded in (True, False):  # the second payment is not in the totals yet
         await env.books.paid(await env.books.charge(10_000))
         if folded:
             await fold_all(pool)
-    kept = await seen()
+    kept = await day_and_sum()
     monkeypatch.setattr(spans, "LAG_ROWS_MAX", -1)
-    assert await seen() == kept
+    assert await day_and_sum() == kept
     day, summed = kept
     assert (day.payments, day.received_cents, day.fee_cents, day.lines) == (2, 20_000, 210, 4)
     assert (day.in_cents, day.out_cents, day.closing_cents) == (20_000, 210, 19_790)
@@ -154,8 +154,10 @@ async def test_a_days_fees_are_the_same_kept_folded_in_part_and_counted(
     assert day_begins(day.on) <= datetime.now(UTC)
 
 
-async def test_a_withdrawal_says_what_it_costs_and_all_of_the_balance_leaves_room_for_it(env: Environment) -> None:
-    await agreed(env.books.pool, env.merchant.account_id)
+async def test_a_withdrawal_shows_its_fee_and_withdrawing_the_whole_balance_leaves_enough_for_it(
+    env: Environment,
+) -> None:
+    await set_terms(env.books.pool, env.merchant.account_id)
     await env.books.paid(await env.books.charge(10_000))
     page = "/painel/saques"
     assert "mais a tarifa de R$ 2,50" in plain(await env.owner.opened(page))
@@ -168,15 +170,17 @@ async def test_a_withdrawal_says_what_it_costs_and_all_of_the_balance_leaves_roo
     assert "R$ 96,45 tarifa R$ 2,50" in shown
 
 
-async def test_the_merchant_reads_what_it_is_charged(env: Environment, pool: Pool) -> None:
+async def test_a_merchant_sees_the_fees_it_is_charged(env: Environment, pool: Pool) -> None:
     shown = plain(await env.owner.opened("/painel/empresa"))
     assert "Por Pix recebido nenhuma Por boleto pago R$ 1,99 Por saque R$ 1,00" in shown
-    await agreed(pool, env.merchant.account_id)
+    await set_terms(pool, env.merchant.account_id)
     shown = plain(await env.owner.opened("/painel/empresa"))
     assert "Por Pix recebido 1,00% + R$ 0,05 Por boleto pago nenhuma Por saque R$ 2,50" in shown
 
 
-async def test_staff_give_a_merchant_terms_of_its_own_and_take_them_back(env: Environment, pool: Pool) -> None:
+async def test_staff_set_terms_for_a_merchant_and_return_it_to_the_platforms_terms(
+    env: Environment, pool: Pool
+) -> None:
     account_id = env.merchant.account_id
     mails = "SELECT count(*) FROM mail WHERE account_id = $1 AND kind = 'security'"
     before = await pool.fetchval(mails, account_id)
@@ -218,7 +222,7 @@ async def test_staff_give_a_merchant_terms_of_its_own_and_take_them_back(env: En
         ("pix_cents_max", "0", "O máximo não fica abaixo do mínimo"),
     ],
 )
-async def test_terms_that_cannot_be_are_said_beside_their_field(
+async def test_invalid_terms_are_refused_beside_their_field(
     env: Environment, pool: Pool, field: str, value: str, said: str
 ) -> None:
     answer = await env.staff.post(f"{env.page}/tarifas", on=env.page, **{**FIELDS, field: value})
@@ -239,7 +243,7 @@ async def test_the_same_form_sent_twice_changes_terms_once(env: Environment, poo
     assert rows == 1
 
 
-async def test_no_merchant_is_charged_less_by_itself(env: Environment, pool: Pool) -> None:
+async def test_a_merchant_cannot_change_its_own_terms(env: Environment, pool: Pool) -> None:
     for path in (f"{env.page}/tarifas", f"{env.page}/tarifas/padrao"):
         answer = await env.owner.post(path, on="/painel/empresa", **FIELDS)
         assert answer.status in (303, 403, 404), path
@@ -248,7 +252,7 @@ async def test_no_merchant_is_charged_less_by_itself(env: Environment, pool: Poo
 
 
 async def test_staff_see_fees_by_account_and_month(env: Environment, pool: Pool) -> None:
-    await agreed(pool, env.merchant.account_id)
+    await set_terms(pool, env.merchant.account_id)
     await env.books.paid(await env.books.charge(10_000))
     await fold_all(pool)
     page = plain(await env.staff.opened(f"/plataforma/relatorios/fees?conta={env.merchant.account_id}"))

@@ -1,4 +1,4 @@
-"""A partner's shares that are in no balance yet are told beside the statement."""
+"""A partner's held shares, which are not in the balance yet, are shown beside the statement."""
 
 from datetime import UTC, datetime
 
@@ -10,7 +10,7 @@ from tests.support.pages import serving
 from tests.support.partners import paid, partner_with, post_all
 
 
-async def test_what_is_held_is_shown_and_gone_once_it_is_in_the_balance(pool: Pool) -> None:
+async def test_a_held_share_is_shown_until_it_is_in_the_balance(pool: Pool) -> None:
     merchant, partner = await make_account(pool), await a_merchant(pool)
     made = await partner_with(pool, 1_000, account_id=partner.account_id)
     settings = settings_with(PARTNER_SHARE_HELD_DAYS="180")

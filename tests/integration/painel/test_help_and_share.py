@@ -1,4 +1,4 @@
-"""The dashboard leads to its documentation and to whom to ask, and a charge's link goes to its payer by WhatsApp."""
+"""The dashboard links to the documentation and to support, and shares a charge's link with its payer by WhatsApp."""
 
 import re
 from datetime import UTC, datetime
@@ -14,7 +14,7 @@ from tests.support.dashboard import Books, a_merchant, person_of, settings_with,
 from tests.support.pages import serving
 
 
-async def test_a_pending_charge_is_sent_by_whatsapp_with_payee_amount_and_link(pool: Pool) -> None:
+async def test_a_pending_charge_can_be_shared_by_whatsapp_with_payee_amount_and_link(pool: Pool) -> None:
     settings, merchant = settings_with(), await a_merchant(pool, "Café & Cia #1")
     books = Books(pool, merchant.account_id, Seal(settings.secret_key))
     doc, test, paid = await books.charge(123456), await books.charge(test=True), await books.charge()
@@ -27,7 +27,7 @@ async def test_a_pending_charge_is_sent_by_whatsapp_with_payee_amount_and_link(p
             f"Cobrança de Café & Cia #1: R$\u00a01.234,56. Veja e pague aqui: {settings.app_url}/pagar/{doc.public_id}"
         )
         for path in (f"/painel/teste/cobrancas/{test.charge_id}", f"/painel/cobrancas/{paid.charge_id}"):
-            assert "wa.me" not in (await owner.opened(path)).html, "nothing to pay there"
+            assert "wa.me" not in (await owner.opened(path)).html, "neither a test charge nor a paid one is shared"
 
 
 @pytest.mark.parametrize(
@@ -35,7 +35,7 @@ async def test_a_pending_charge_is_sent_by_whatsapp_with_payee_amount_and_link(p
     [("", None), ("telefone 11 4000", None), ("ajuda@quita.example", "mailto:ajuda@quita.example"),
      ("https://ajuda.example", "https://ajuda.example"), ("javascript:alert(1)", None)],
 )  # fmt: skip
-async def test_every_page_leads_to_documentation_and_support(pool: Pool, contact: str, link: str | None) -> None:
+async def test_every_page_links_to_documentation_and_support(pool: Pool, contact: str, link: str | None) -> None:
     settings: Any = settings_with(SUPPORT_CONTACT=contact, STAFF_TOTP_REQUIRED="0")
     merchant = await a_merchant(pool)
     async with serving(pool, lambda: datetime.now(UTC), settings) as address, person_of(address, merchant) as owner:
@@ -47,7 +47,7 @@ async def test_every_page_leads_to_documentation_and_support(pool: Pool, contact
             assert "Falar com a plataforma" not in (await staff.opened("/plataforma/lojas")).text
 
 
-async def test_what_the_dashboard_says_in_portuguese_is_documented_in_portuguese(pool: Pool) -> None:
+async def test_the_dashboard_links_to_the_documentation_in_portuguese(pool: Pool) -> None:
     settings, merchant = settings_with(DOCS_URL="https://docs.quita.example/docs"), await a_merchant(pool)
     async with serving(pool, lambda: datetime.now(UTC), settings) as address, person_of(address, merchant) as owner:
         for path, page in (
@@ -59,4 +59,6 @@ async def test_what_the_dashboard_says_in_portuguese_is_documented_in_portuguese
             html = (await owner.opened(path)).html
             assert f'href="{settings.docs_url}/pt{page}"' in html
             assert not re.search(r'href="[^"]*/docs(?!/pt|\.)', html), path
-        assert 'href="/painel/teste/tokens">credencial de teste</a>' in html, "an empty first page leads on"
+        assert 'href="/painel/teste/tokens">credencial de teste</a>' in html, (
+            "the first page of an account without charges links to the test credential"
+        )

@@ -1,4 +1,4 @@
-"""A form that is sent when its session has ended: nothing is done, it is said so, and nobody types it a second time."""
+"""A form sent after its session ended: nothing is done, the user is told, and can send it after signing in again."""
 
 import re
 from collections.abc import AsyncIterator
@@ -40,17 +40,17 @@ async def merchant(pool: Pool) -> MerchantCreated:
     return await a_merchant(pool)
 
 
-def _hidden(seen: Seen) -> dict[str, str]:
+def _hidden_fields(seen: Seen) -> dict[str, str]:
     found = re.findall(r'<input type="hidden" name="([^"]+)" value="([^"]*)"', seen.html)
     return {name: unescape(value) for name, value in found}
 
 
-async def _enter(person: Person, page: Seen, password: str) -> Seen:
-    sent = {**_hidden(page), "email": person.email, "password": password}
+async def _sign_in(person: Person, page: Seen, password: str) -> Seen:
+    sent = {**_hidden_fields(page), "email": person.email, "password": password}
     return await person.ask("POST", ENTRY, data=sent)
 
 
-async def test_what_was_typed_when_the_session_had_ended_is_sent_after_the_sign_in(
+async def test_a_form_sent_after_its_session_ended_can_be_sent_after_the_sign_in(
     address: str, clock: Clock, pool: Pool, merchant: MerchantCreated
 ) -> None:
     async with person_of(address, merchant) as person:
@@ -60,14 +60,14 @@ async def test_what_was_typed_when_the_session_had_ended_is_sent_after_the_sign_
         assert late.status == 403
         assert "Sua sessão terminou." in late.text
         assert "ainda não foi feito: entre para enviar." in late.text
-        wrong = await _enter(person, late, "errada")
+        wrong = await _sign_in(person, late, "errada")
         assert "E-mail ou senha incorretos." in wrong.text
-        entered = await _enter(person, wrong, person.password)
+        entered = await _sign_in(person, wrong, person.password)
         assert (entered.status, await pool.fetchval(MADE, merchant.account_id)) == (200, 0)
         assert "Falta enviar o formulário" in entered.text
         assert f'action="{NEW}"' in entered.html
         for _ in range(2):
-            done = await person.ask("POST", NEW, data=_hidden(entered))
+            done = await person.ask("POST", NEW, data=_hidden_fields(entered))
             assert done.status == 303, done.text[:300]
         assert await pool.fetchval(MADE, merchant.account_id) == 1
         shown = await person.opened(done.where)
@@ -76,7 +76,7 @@ async def test_what_was_typed_when_the_session_had_ended_is_sent_after_the_sign_
             assert typed in shown.text
 
 
-async def test_it_goes_on_for_the_person_of_that_session_alone(
+async def test_the_kept_form_is_offered_only_to_the_person_of_the_ended_session(
     address: str, clock: Clock, pool: Pool, merchant: MerchantCreated
 ) -> None:
     async with person_of(address, merchant) as person, colleague_of(pool, address, merchant, "finance") as other:
@@ -84,35 +84,35 @@ async def test_it_goes_on_for_the_person_of_that_session_alone(
         clock.on(IDLE + timedelta(seconds=1))
         late = await person.post(NEW, form=form, **CHARGE)
         person.email, person.password = other.email, other.password
-        entered = await _enter(person, late, other.password)
+        entered = await _sign_in(person, late, other.password)
         assert (entered.status, entered.where) == (303, "/painel")
 
 
-async def test_what_asks_for_the_password_asks_for_it_and_says_what_it_is(
+async def test_a_kept_form_that_needs_step_up_asks_for_the_password_and_shows_its_content(
     address: str, clock: Clock, merchant: MerchantCreated
 ) -> None:
-    """Somebody else may have filled it in before the sign-in, in a browser that was left open."""
+    """Another person may have filled it in before the sign-in, in a browser that was left open."""
     path = "/painel/pessoas"
     async with person_of(address, merchant) as person:
         form = await person.opened(path)
         clock.on(IDLE + timedelta(seconds=1))
         late = await person.post(path, form=form, name="Eu", email="eu@example.com", role="owner")
-        entered = await _enter(person, late, person.password)
+        entered = await _sign_in(person, late, person.password)
         assert "Falta enviar o formulário" in entered.text
-        asked = await person.ask("POST", path, data=_hidden(entered))
+        asked = await person.ask("POST", path, data=_hidden_fields(entered))
         assert asked.status == 403
         for said in ("Confirme que é você", "Convidar uma pessoa", "eu@example.com", "Proprietário"):
             assert said in asked.text, said
         assert "eu@example.com" not in (await person.opened(path)).text
-        done = await person.ask("POST", path, data={**_hidden(asked), "step_up_password": person.password})
+        done = await person.ask("POST", path, data={**_hidden_fields(asked), "step_up_password": person.password})
         assert done.where == f"{path}?feito=convite"
 
 
 @pytest.mark.parametrize("how", ["signed out", "another's form", "password"])
-async def test_of_any_other_form_it_is_said_that_nothing_was_done(
+async def test_other_forms_are_not_kept_and_the_user_is_told_that_nothing_was_done(
     address: str, clock: Clock, merchant: MerchantCreated, how: str
 ) -> None:
-    """Of a session that its person ended nothing is kept, nor of a form from elsewhere, nor a password."""
+    """A form of a signed-out session, a form of another session and a form with a password are not kept."""
     async with person_of(address, merchant) as person:
         form = await person.opened(NEW)
         page, fields = NEW, {**form.hidden(), **CHARGE}

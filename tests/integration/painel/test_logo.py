@@ -1,4 +1,4 @@
-"""A merchant's logo: of the file that was sent only pixels go on, and payers see them wherever they meet the charge."""
+"""A merchant's logo: only pixels of the uploaded file are stored, and payers see it wherever they see the charge."""
 
 import io
 import re
@@ -36,18 +36,18 @@ async def shop(pool: Any) -> AsyncIterator[Any]:
         yield owner, Books(pool, merchant.account_id, Seal(SETTINGS.secret_key)), address, merchant
 
 
-async def sent(person: Person, file: bytes, *, on: str = PAGE, to: str = FORM) -> Seen:
+async def upload(person: Person, file: bytes, *, on: str = PAGE, to: str = FORM) -> Seen:
     data = aiohttp.FormData((await person.opened(on)).hidden())
     data.add_field("logo", io.BytesIO(file), filename="../logo.svg", content_type="image/svg+xml")
     return await person.ask("POST", to, data=data)
 
 
-async def fetched(person: Person, path: str) -> tuple[int, Any, bytes]:
+async def fetch(person: Person, path: str) -> tuple[int, Any, bytes]:
     async with person.http.get(person.address + path) as answer:
         return answer.status, answer.headers, await answer.read()
 
 
-def chunks(png: bytes) -> list[bytes]:
+def chunk_types(png: bytes) -> list[bytes]:
     at, found = 8, []
     while at < len(png):
         found.append(png[at + 4 : at + 8])
@@ -55,10 +55,10 @@ def chunks(png: bytes) -> list[bytes]:
     return found
 
 
-# What is kept of a file
+# What is stored of a file
 
 
-def _talkative_png() -> bytes:
+def _png_with_metadata() -> bytes:
     said = PngInfo()
     said.add_text("Author", "Fulana de Tal")
     said.add_itxt("XML:com.adobe.xmp", "<x>Fulana</x>", zip=True)
@@ -68,16 +68,16 @@ def _talkative_png() -> bytes:
 def _exif() -> Image.Exif:
     exif = Image.Exif()
     exif[0x013B] = "Fulana de Tal"  # Artist
-    exif[0x8825] = {1: "S", 2: (23.0, 33.0, 1.0)}  # where it was taken
+    exif[0x8825] = {1: "S", 2: (23.0, 33.0, 1.0)}  # where the picture was taken
     return exif
 
 
-@pytest.mark.parametrize("file", [_talkative_png(), a_logo("JPEG", exif=_exif(), comment=b"Fulana")])
-def test_of_the_file_only_pixels_are_kept(file: bytes) -> None:
+@pytest.mark.parametrize("file", [_png_with_metadata(), a_logo("JPEG", exif=_exif(), comment=b"Fulana")])
+def test_only_the_pixels_of_the_file_are_stored(file: bytes) -> None:
     assert b"Fulana" in file
     kept = read_logo(file)
     for png in (kept.image, kept.preview):
-        assert set(chunks(png)) <= {b"IHDR", b"PLTE", b"IDAT", b"IEND"}
+        assert set(chunk_types(png)) <= {b"IHDR", b"PLTE", b"IDAT", b"IEND"}
         assert png.endswith(b"IEND\xaeB`\x82")
         assert len(png) <= BYTES_MAX
         image = Image.open(io.BytesIO(png))
@@ -85,7 +85,7 @@ def test_of_the_file_only_pixels_are_kept(file: bytes) -> None:
         assert image.info.keys() <= {"interlace"}
 
 
-def test_what_is_transparent_becomes_white_and_empty_margins_go() -> None:
+def test_transparency_becomes_white_and_empty_margins_are_cropped() -> None:
     kept = read_logo(a_logo(size=(900, 300)))
     image = Image.open(io.BytesIO(kept.image)).convert("RGB")
     assert image.size == (kept.width, kept.height)
@@ -96,7 +96,7 @@ def test_what_is_transparent_becomes_white_and_empty_margins_go() -> None:
     assert Image.open(io.BytesIO(kept.preview)).size == PREVIEW_SIZE
 
 
-def test_a_picture_of_many_colours_is_made_small_enough() -> None:
+def test_a_picture_of_many_colours_is_reduced_to_the_size_limits() -> None:
     noise = Image.effect_noise((800, 500), 100).convert("RGB")
     noise.putpixel((0, 0), (0, 0, 0))
     kept = read_logo(encoded(noise))
@@ -106,7 +106,7 @@ def test_a_picture_of_many_colours_is_made_small_enough() -> None:
     assert kept.height <= HEIGHT_MAX
 
 
-def test_a_photo_stands_as_it_was_taken() -> None:
+def test_a_photo_is_turned_upright_by_its_exif_orientation() -> None:
     exif = Image.Exif()
     exif[0x0112] = 6  # the camera was turned
     kept = read_logo(a_logo("JPEG", size=(900, 300), exif=exif))
@@ -124,7 +124,7 @@ def test_every_kind_of_png_and_jpeg_is_read(mode: str) -> None:
 
 
 def _of_many_scans(times: int) -> bytes:
-    """A progressive JPEG whose last scan is there again and again: a pass over the picture for each."""
+    """A progressive JPEG whose last scan is repeated; each scan costs a pass over the picture."""
     jpeg = a_logo("JPEG", progressive=True)
     return jpeg[:-2] + jpeg[jpeg.rindex(b"\xff\xda") : -2] * times + jpeg[-2:]
 
@@ -158,14 +158,14 @@ def _of_many_profiles(times: int) -> bytes:
         (encoded(Image.new("RGBA", (90, 90), (9, 9, 9, 0))), "blank"),
     ],
 )
-def test_what_is_no_logo_is_refused_with_why(file: bytes, why: str) -> None:
+def test_a_file_that_cannot_be_a_logo_is_refused_with_the_reason(file: bytes, why: str) -> None:
     with pytest.raises(Refused) as refused:
         read_logo(file)
     assert refused.value.fields == {"logo": why}
 
 
-def test_of_a_bomb_no_pixel_is_decoded() -> None:
-    """19 kB that would be 400 MB: its head is read, and nothing more."""
+def test_a_decompression_bomb_is_refused_without_decoding_a_pixel() -> None:
+    """19 kB that would become 400 MB: only its header is read."""
     bomb = encoded(Image.new("1", (20_000, 20_000)))
     assert len(bomb) < 100_000
 
@@ -177,7 +177,9 @@ def test_of_a_bomb_no_pixel_is_decoded() -> None:
 
 
 @given(st.binary(max_size=200), st.integers(0, 1_200), st.integers(0, 60), st.booleans())
-def test_a_broken_file_is_refused_and_nothing_else_happens(junk: bytes, at: int, dropped: int, jpeg: bool) -> None:
+def test_a_corrupted_file_is_read_or_refused_and_raises_no_other_error(
+    junk: bytes, at: int, dropped: int, jpeg: bool
+) -> None:
     whole = a_logo("JPEG" if jpeg else "PNG", size=(120, 60))
     why = None
     try:
@@ -187,15 +189,15 @@ def test_a_broken_file_is_refused_and_nothing_else_happens(junk: bytes, at: int,
     assert why in (None, "kind", "size", "blank")
 
 
-# Who sees it
+# Who sees the logo
 
 
-async def test_payers_see_it_before_and_after_and_in_the_preview_of_the_link(shop: Any) -> None:
+async def test_payers_see_the_logo_before_and_after_payment_and_in_the_preview_of_the_link(shop: Any) -> None:
     owner, books, *_ = shop
     doc = await books.charge()
     path = f"/pagar/{doc.public_id}"
     assert "/logo/" not in (await owner.opened(path)).html
-    answer = await sent(owner, a_logo())
+    answer = await upload(owner, a_logo())
     assert (answer.status, answer.where) == (303, f"{PAGE}?feito=logotipo")
     for paid in (False, True):
         if paid:
@@ -203,9 +205,11 @@ async def test_payers_see_it_before_and_after_and_in_the_preview_of_the_link(sho
         html = (await owner.opened(path)).html
         preview, shown = dict.fromkeys(_PATHS.findall(html))
         assert f'content="{SETTINGS.app_url}{preview}"' in html
-        assert re.search(rf'<img src="{shown}" width="\d+" height="\d+" alt="">', html), "its room is kept"
+        assert re.search(rf'<img src="{shown}" width="\d+" height="\d+" alt="">', html), (
+            "width and height reserve its space"
+        )
     for name, size in ((shown, (WIDTH_MAX, 100)), (preview, PREVIEW_SIZE)):
-        status, headers, png = await fetched(owner, name)
+        status, headers, png = await fetch(owner, name)
         assert (status, headers["content-type"]) == (200, "image/png")
         assert headers["cache-control"] == "public, max-age=31536000, immutable"
         assert headers["content-security-policy"] == "default-src 'none'; sandbox"
@@ -213,7 +217,7 @@ async def test_payers_see_it_before_and_after_and_in_the_preview_of_the_link(sho
         assert Image.open(io.BytesIO(png)).width == size[0]
 
 
-async def test_another_logo_has_another_address_and_the_old_one_is_gone(shop: Any) -> None:
+async def test_another_logo_has_another_url_and_the_old_url_answers_404(shop: Any) -> None:
     owner, books, *_ = shop
     path = f"/pagar/{(await books.charge()).public_id}"
 
@@ -221,20 +225,20 @@ async def test_another_logo_has_another_address_and_the_old_one_is_gone(shop: An
         return str(_PATHS.findall((await owner.opened(path)).html)[-1])
 
     one = a_logo()
-    await sent(owner, one)
+    await upload(owner, one)
     first = await shown()
-    await sent(owner, a_logo())
+    await upload(owner, a_logo())
     assert await shown() != first
-    assert (await fetched(owner, first))[0] == 404
-    await sent(owner, one)
-    assert await shown() == first, "the address is of the content"
+    assert (await fetch(owner, first))[0] == 404
+    await upload(owner, one)
+    assert await shown() == first, "the URL follows from the content"
     assert await books.pool.fetchval("SELECT count(*) FROM merchant_logo WHERE account_id = $1", books.account_id) == 1
 
 
-async def test_it_is_taken_away_again_and_both_stand_in_the_audit_log(shop: Any) -> None:
+async def test_a_removed_logo_is_no_longer_shown_and_both_changes_are_audited(shop: Any) -> None:
     owner, books, *_ = shop
     path = f"/pagar/{(await books.charge()).public_id}"
-    await sent(owner, a_logo())
+    await upload(owner, a_logo())
     assert "data:image/png" in (await owner.opened(PAGE)).html
     assert (await owner.post(f"{FORM}/remover", on=PAGE)).status == 303
     assert "/logo/" not in (await owner.opened(path)).html
@@ -244,56 +248,56 @@ async def test_it_is_taken_away_again_and_both_stand_in_the_audit_log(shop: Any)
     assert "Removeu o logotipo" in log
 
 
-async def test_of_a_blocked_merchant_it_is_shown_nowhere(shop: Any) -> None:
+async def test_the_logo_of_a_blocked_merchant_is_shown_nowhere(shop: Any) -> None:
     owner, books, *_ = shop
     path = f"/pagar/{(await books.charge()).public_id}"
-    await sent(owner, a_logo())
+    await upload(owner, a_logo())
     names = _PATHS.findall((await owner.opened(path)).html)
     assert len(names) == 2
     await books.pool.execute("UPDATE account SET kyc = 'blocked' WHERE account_id = $1", books.account_id)
     assert "/logo/" not in (await owner.opened(path)).html
-    assert [(await fetched(owner, name))[0] for name in names] == [404, 404]
+    assert [(await fetch(owner, name))[0] for name in names] == [404, 404]
 
 
-async def test_names_of_nothing_are_not_there(shop: Any) -> None:
+async def test_unknown_logo_names_answer_404(shop: Any) -> None:
     owner, *_ = shop
     for name in ("0" * 35 + ".png", "x.png", "000" + "0" * 32, "%00.png", "0" * 35 + "-previa.svg", "é.png"):
-        assert (await fetched(owner, f"/logo/{name}"))[0] == 404, name
+        assert (await fetch(owner, f"/logo/{name}"))[0] == 404, name
 
 
 @pytest.mark.parametrize(
     ("file", "said"), [(b"<svg/>", "não é uma imagem PNG ou JPEG"), (b"", "Escolha um arquivo")], ids=["svg", "none"]
 )
-async def test_what_is_refused_is_said_beside_the_field(shop: Any, file: bytes, said: str) -> None:
+async def test_a_refused_logo_is_explained_beside_the_field(shop: Any, file: bytes, said: str) -> None:
     owner, books, *_ = shop
-    refused = await sent(owner, file)
+    refused = await upload(owner, file)
     assert refused.status == 400
     assert said in refused.text
     assert 'id="w-logo"' in refused.html
     assert not await books.pool.fetchval("SELECT count(*) FROM merchant_logo WHERE account_id = $1", books.account_id)
 
 
-async def test_a_body_beyond_its_bound_is_not_read(shop: Any) -> None:
+async def test_an_upload_beyond_the_bound_is_refused_with_413(shop: Any) -> None:
     owner, *_ = shop
-    assert (await sent(owner, b"\0" * (SENT_BYTES_MAX + 400_000))).status == 413
+    assert (await upload(owner, b"\0" * (SENT_BYTES_MAX + 400_000))).status == 413
 
 
-async def test_only_owners_send_it(shop: Any) -> None:
+async def test_only_owners_may_set_or_remove_the_logo(shop: Any) -> None:
     _, books, address, merchant = shop
     for role in ("finance", "developer", "support"):
         async with colleague_of(books.pool, address, merchant, role) as colleague:
             assert "Nenhum logotipo" in (await colleague.opened(PAGE)).text
-            assert (await sent(colleague, a_logo(), on="/painel/acesso")).status == 403
+            assert (await upload(colleague, a_logo(), on="/painel/acesso")).status == 403
             assert (await colleague.post(f"{FORM}/remover")).status == 403
 
 
-async def test_staff_send_and_take_it_away_and_the_account_reads_that_they_did(shop: Any) -> None:
+async def test_staff_may_set_and_remove_the_logo_and_the_accounts_audit_log_says_so(shop: Any) -> None:
     owner, books, address, _ = shop
     page = f"/plataforma/lojas/{books.account_id}"
     async with staff_of(books.pool, address) as staff:
-        assert (await sent(staff, a_logo(), on=page, to=f"{page}/logotipo")).status == 303
+        assert (await upload(staff, a_logo(), on=page, to=f"{page}/logotipo")).status == 303
         assert "data:image/png" in (await owner.opened(PAGE)).html
-        wrong = await sent(staff, b"%PDF-1.7", on=page, to=f"{page}/logotipo")
+        wrong = await upload(staff, b"%PDF-1.7", on=page, to=f"{page}/logotipo")
         assert (wrong.status, "não é uma imagem" in wrong.text) == (400, True)
         assert (await staff.post(f"{page}/logotipo/remover", on=page)).status == 303
         assert "Removeu o logotipo" in (await staff.opened(page)).text
@@ -303,13 +307,13 @@ async def test_staff_send_and_take_it_away_and_the_account_reads_that_they_did(s
     assert "Removeu o logotipo" in log
 
 
-async def test_two_merchants_may_have_one_logo(shop: Any) -> None:
+async def test_two_merchants_may_have_the_same_logo(shop: Any) -> None:
     owner, books, *_ = shop
     logo = a_logo()
-    await sent(owner, logo)
+    await upload(owner, logo)
     other = await a_merchant(books.pool)
     async with books.pool.acquire() as conn:
         await set_logo(conn, other.account_id, read_logo(logo), now=datetime.now(UTC))
     name = _PATHS.findall((await owner.opened(f"/pagar/{(await books.charge()).public_id}")).html)[-1]
     await books.pool.execute("UPDATE account SET kyc = 'blocked' WHERE account_id = $1", other.account_id)
-    assert (await fetched(owner, name))[0] == 200, "it is still this one's"
+    assert (await fetch(owner, name))[0] == 200, "the other merchant's logo stays available"

@@ -1,4 +1,4 @@
-"""Reports for the merchant: conversion, what is open by due date, each month beside its balance; pages and files."""
+"""The merchant's reports as pages and files: conversion, open charges by due date, and months beside their balance."""
 
 from collections.abc import AsyncIterator
 from datetime import UTC, datetime, timedelta
@@ -17,7 +17,7 @@ from tests.support.wallet import written
 
 SETTINGS = settings_with()
 NBSP = "\u00a0"
-KEPT = (
+ADD_CHARGES = (
     "INSERT INTO span_charge (account_id, test, dated, span, starts, payment_method, status, charges, cents)"
     " SELECT $1, false, $2, s.span, s.starts, 'boleto', $4, $5, $6 FROM spans_of($3::date) s"
     " ON CONFLICT (account_id, test, dated, span, starts, payment_method, status)"
@@ -32,7 +32,7 @@ async def shop(pool: Any) -> AsyncIterator[Any]:
         yield owner, Books(pool, merchant.account_id, Seal(SETTINGS.secret_key)), address, merchant
 
 
-async def test_of_the_charges_issued_it_is_told_how_many_were_paid_expired_and_cancelled(shop: Any) -> None:
+async def test_the_conversion_report_counts_issued_charges_that_were_paid_expired_or_cancelled(shop: Any) -> None:
     owner, books, *_ = shop
     today = datetime.now(SAO_PAULO).date()
     old = today - timedelta(days=3)
@@ -42,7 +42,7 @@ async def test_of_the_charges_issued_it_is_told_how_many_were_paid_expired_and_c
         (old, "refunded", 1),
         (old, "cancelled", 4),
     ):
-        await books.pool.execute(KEPT, books.account_id, "issued", day, status, charges, charges * 10_00)
+        await books.pool.execute(ADD_CHARGES, books.account_id, "issued", day, status, charges, charges * 10_00)
     page = await owner.opened("/painel/relatorios/conversao")
     assert f"{today:%d/%m/%Y} 3 R${NBSP}30,00 2 R${NBSP}20,00 66,67% 0 1 0 0" in page.text
     assert f"{old:%d/%m/%Y} 5 R${NBSP}50,00 1 R${NBSP}10,00 20,00% 0 0 4 0" in page.text
@@ -73,7 +73,7 @@ async def test_test_charges_are_counted_in_the_test_section_alone(shop: Any) -> 
     assert (await owner.get("/painel/teste/relatorios/meses")).status == 404
 
 
-async def test_what_is_open_is_told_by_the_days_left_and_what_lapsed_by_those_since(shop: Any) -> None:
+async def test_the_due_date_report_groups_open_charges_by_days_left_and_expired_ones_by_days_since(shop: Any) -> None:
     owner, books, *_ = shop
     today = datetime.now(SAO_PAULO).date()
     for days, status, boletos in (
@@ -84,7 +84,7 @@ async def test_what_is_open_is_told_by_the_days_left_and_what_lapsed_by_those_si
         (-8, "expired", 5),
     ):
         due = today + timedelta(days=days)
-        await books.pool.execute(KEPT, books.account_id, "due", due, status, boletos, boletos * 100)
+        await books.pool.execute(ADD_CHARGES, books.account_id, "due", due, status, boletos, boletos * 100)
     text = (await owner.opened("/painel/relatorios/vencimentos")).text
     for line in (
         "vence hoje 1",
@@ -96,7 +96,7 @@ async def test_what_is_open_is_told_by_the_days_left_and_what_lapsed_by_those_si
         assert line in text, line
 
 
-async def test_each_month_is_added_up_by_kind_and_compared_with_the_balance_of_the_statement(shop: Any) -> None:
+async def test_the_monthly_report_sums_entries_by_type_and_compares_them_with_the_balance(shop: Any) -> None:
     owner, books, address, merchant = shop
     today = datetime.now(SAO_PAULO).date()
     past = datetime.now(UTC) - timedelta(days=today.day + 2)
@@ -118,11 +118,11 @@ async def test_each_month_is_added_up_by_kind_and_compared_with_the_balance_of_t
         f"{before:%m/%Y} 2 {zero} R${NBSP}100,00 −R${NBSP}30,00 {zero} {zero} R${NBSP}100,00 {zero} {zero}"
         f" R${NBSP}70,00 confere" in text
     )
-    assert text.count("confere") == 2, "no month before the first line"
+    assert text.count("confere") == 2, "no month before the first entry is listed"
     sheet = await owner.http.get(f"{address}/painel/relatorios/meses.xlsx")
     book = openpyxl.load_workbook(BytesIO(await sheet.read()))
     assert [cell.value for cell in book.worksheets[0][3]][3] == 100
-    # A line that is lost, or one that is changed, shows.
+    # A lost or changed entry shows as a difference.
     await books.pool.execute(
         "UPDATE read_ledger SET balance_after_cents = 19_00 WHERE account_id = $1 AND sequence = 3", books.account_id
     )

@@ -1,4 +1,4 @@
-"""All owners are mailed of what moves money or could: how much, where to, who, from where; whole keys in none."""
+"""All owners are mailed about what moves or could move money: amount, masked destination, who did it and from where."""
 
 import re
 from collections.abc import AsyncIterator
@@ -86,31 +86,33 @@ async def env(pool: Pool, address: str) -> AsyncIterator[Environment]:
         yield Environment(pool, merchant, owner, partner)
 
 
-def doer(person: Person) -> dict[str, str]:
+def actor_facts(person: Person) -> dict[str, str]:
     return {"by": person.email, "from": "127.0.0.1"}
 
 
-def masked(env: Environment) -> str:
+def masked_key(env: Environment) -> str:
     key = str(env.account_id)
     return f"{key[:4]}***{key[-4:]}"
 
 
-async def test_of_a_withdrawal_and_of_the_daily_one(env: Environment) -> None:
+async def test_owners_are_mailed_about_a_withdrawal_and_the_daily_withdrawal(env: Environment) -> None:
     path = "/painel/saques"
     assert (await env.owner.post(path, on=path, amount="10,00", sure="yes")).status == 303
     assert await env.mails("withdrawal.asked") == [
-        {"amount": brl(1_000), "destination": masked(env), **doer(env.owner)}
+        {"amount": brl(1_000), "destination": masked_key(env), **actor_facts(env.owner)}
     ]
-    # What was not done is not told.
+    # A refused withdrawal is not mailed.
     assert (await env.owner.post(path, on=path, amount="10.000,00", sure="yes")).status == 422
     assert len(await env.mails("withdrawal.asked")) == 1
     assert (await env.owner.post(f"{path}/automatico", on=path, keep="50,00")).status == 303
     assert await env.mails("withdrawal.daily_set") == [
-        {"kept": brl(5_000), "destination": masked(env), **doer(env.owner)}
+        {"kept": brl(5_000), "destination": masked_key(env), **actor_facts(env.owner)}
     ]
 
 
-async def test_of_a_refund_to_a_key_and_of_no_devolucao(env: Environment, servers: Any) -> None:
+async def test_owners_are_mailed_about_a_refund_to_a_key_but_not_about_a_devolucao(
+    env: Environment, servers: Any
+) -> None:
     now = to_millisecond(datetime.now(UTC))
     system = SimpleNamespace(
         secret_key=SETTINGS.secret_key, database_url=servers.database_url, bank_url="http://bank.example.com"
@@ -142,13 +144,15 @@ async def test_of_a_refund_to_a_key_and_of_no_devolucao(env: Environment, server
         assert done.status == 303, done.text[:300]
         await env.pool.execute("DELETE FROM bank_order WHERE charge_id = $1", UUID(charge_id))
     assert await env.mails("refund.asked") == [
-        {"amount": brl(15_000), "destination": "j***@example.com", **doer(env.owner)}
+        {"amount": brl(15_000), "destination": "j***@example.com", **actor_facts(env.owner)}
     ]
     audit = "SELECT facts ->> 'pix_key' FROM audit WHERE action = 'refund.asked' AND subject = $1"
-    assert await env.pool.fetchval(audit, charges[0]) == "j***", "the log stays when the payer is erased"
+    assert await env.pool.fetchval(audit, charges[0]) == "j***", (
+        "the audit log outlives an erased payer, so it holds even less of the key"
+    )
 
 
-async def test_of_secrets_of_production_and_apart_of_those_that_move_money(env: Environment) -> None:
+async def test_owners_are_mailed_about_production_secrets_and_separately_about_money_scopes(env: Environment) -> None:
     for path, scopes in (
         ("/painel/tokens", ["charges:read"]),
         ("/painel/teste/tokens", ["refunds:create"]),
@@ -157,54 +161,56 @@ async def test_of_secrets_of_production_and_apart_of_those_that_move_money(env: 
         assert (await env.owner.post(path, name="ERP", scope=scopes)).status == 200
     rotated = f"/painel/tokens/{env.merchant.production.client_id}"
     assert (await env.partner.post(f"{rotated}/trocar", on=rotated, overlap="24h")).status == 200
-    read = {"name": "ERP", "scopes": "Consultar cobranças e boletos", **doer(env.owner)}
+    read = {"name": "ERP", "scopes": "Consultar cobranças e boletos", **actor_facts(env.owner)}
     assert await env.mails("credential.created") == [read]
     client_id = await env.pool.fetchval(
         "SELECT client_id FROM credential WHERE account_id = $1 AND scopes = '{charges:read}'", env.account_id
     )
     path = f"/painel/tokens/{client_id}"
     assert (await env.partner.post(f"{path}/trocar", on=path, overlap="1h")).status == 200
-    assert await env.mails("credential.rotated") == [{**read, **doer(env.partner)}]
+    assert await env.mails("credential.rotated") == [{**read, **actor_facts(env.partner)}]
     made, renewed = await env.mails("credential.money")
-    assert made == {"name": "ERP", "scopes": "Devolver pagamentos, Pedir saques", **doer(env.owner)}
+    assert made == {"name": "ERP", "scopes": "Devolver pagamentos, Pedir saques", **actor_facts(env.owner)}
     assert renewed["by"] == env.partner.email
     assert "Programar cobranças" in renewed["scopes"]
 
 
-async def test_of_where_events_go_and_of_their_secret(env: Environment) -> None:
+async def test_owners_are_mailed_about_changes_of_the_webhook_address_and_secret(env: Environment) -> None:
     path = "/painel/webhooks"
     assert (await env.owner.post(path, on=path, url="http://127.0.0.1:9/hook?key=secret")).status == 200
     assert (await env.partner.post(f"{path}/endereco", on=path, url="http://127.0.0.2:9/hook")).status == 303
-    # What was not done is not told.
+    # A refused change is not mailed.
     assert (await env.partner.post(f"{path}/endereco", on=path, url="ftp://127.0.0.3/hook")).status == 400
     assert (await env.owner.post(f"{path}/segredo", on=path)).status == 200
     assert (await env.owner.post(f"{path}/remover", on=path, sure="yes")).status == 303
-    # The server, and not its path, which may hold a secret.
-    assert await env.mails("webhook.registered") == [{"host": "http://127.0.0.1", **doer(env.owner)}]
-    assert await env.mails("webhook.moved") == [{"host": "http://127.0.0.2", **doer(env.partner)}]
-    assert await env.mails("webhook.rotated") == await env.mails("webhook.removed") == [doer(env.owner)]
+    # The mail names the host, not the path, which may hold a secret.
+    assert await env.mails("webhook.registered") == [{"host": "http://127.0.0.1", **actor_facts(env.owner)}]
+    assert await env.mails("webhook.moved") == [{"host": "http://127.0.0.2", **actor_facts(env.partner)}]
+    assert await env.mails("webhook.rotated") == await env.mails("webhook.removed") == [actor_facts(env.owner)]
 
 
-async def test_of_who_leaves_and_that_owner_too(env: Environment, address: str) -> None:
+async def test_owners_are_mailed_about_a_removed_person_and_so_is_a_removed_owner(
+    env: Environment, address: str
+) -> None:
     path = "/painel/pessoas"
     async with colleague_of(env.pool, address, env.merchant, "support") as gone:
         assert (await env.owner.post(f"{path}/remover", on=path, email=gone.email, sure="yes")).status == 303
-        assert await env.mails("person.removed") == [{"person": gone.email, **doer(env.owner)}]
+        assert await env.mails("person.removed") == [{"person": gone.email, **actor_facts(env.owner)}]
     assert (await env.owner.post(f"{path}/remover", on=path, email=env.partner.email, sure="yes")).status == 303
     assert [each["person"] for each in await env.mails("person.removed")] == [gone.email, env.partner.email]
 
 
-async def test_what_asks_for_no_password_is_mailed_so_often_a_day_and_the_last_says_so(env: Environment) -> None:
-    """What moves money or lets people in is mailed always: whoever does little things to hide a great one fails."""
+async def test_notices_of_actions_without_step_up_are_limited_per_day_and_the_last_says_so(env: Environment) -> None:
+    """What moves money or admits people is always mailed, so that many small actions cannot hide a serious one."""
     at = to_millisecond(datetime.now(UTC))
     both = {env.owner.email, env.partner.email}
 
-    async def tell(kind: str, times: int, *, at: datetime) -> None:
+    async def send_notices(kind: str, times: int, *, at: datetime) -> None:
         for number in range(times):
             async with transaction(env.pool) as conn:
                 await mail_owners(conn, env.account_id, kind, {"count": str(number)}, now=at, seal=SEAL)
 
-    async def told(kind: str) -> list[tuple[str, SecurityMail]]:
+    async def notices(kind: str) -> list[tuple[str, SecurityMail]]:
         rows = await env.pool.fetch(
             "SELECT mail_id, to_sealed, note_sealed FROM mail WHERE account_id = $1 AND kind = 'security'",
             env.account_id,
@@ -218,9 +224,9 @@ async def test_what_asks_for_no_password_is_mailed_so_often_a_day_and_the_last_s
         ]
         return [each for each in notes if each[1].kind == kind]
 
-    await tell("webhook.rotated", A_DAY_MAX + 3, at=at)
-    await tell("withdrawal.asked", A_DAY_MAX + 3, at=at)
-    found = await told("webhook.rotated")
+    await send_notices("webhook.rotated", A_DAY_MAX + 3, at=at)
+    await send_notices("withdrawal.asked", A_DAY_MAX + 3, at=at)
+    found = await notices("webhook.rotated")
     assert len(found) == 2 * A_DAY_MAX
     last = [each for each in found if each[1].last]
     assert {(email, told.facts["count"]) for email, told in last} == {(each, str(A_DAY_MAX - 1)) for each in both}
@@ -228,15 +234,17 @@ async def test_what_asks_for_no_password_is_mailed_so_often_a_day_and_the_last_s
         kind="webhook.rotated", at=at, facts={}, account="Loja", app_url="https://app", staff=False, last=True
     )
     assert "É o último aviso deste tipo por hoje" in " ".join(letter.closing)
-    money = await told("withdrawal.asked")
+    money = await notices("withdrawal.asked")
     assert (len(money), any(each.last for _, each in money)) == (2 * (A_DAY_MAX + 3), False)
-    # Other kinds, and the next day, have counts of their own.
-    await tell("webhook.moved", 1, at=at)
-    await tell("webhook.rotated", 1, at=at + timedelta(hours=24, seconds=1))
-    assert (len(await told("webhook.moved")), len(await told("webhook.rotated"))) == (2, 2 * A_DAY_MAX + 2)
+    # Each kind and each day has its own count.
+    await send_notices("webhook.moved", 1, at=at)
+    await send_notices("webhook.rotated", 1, at=at + timedelta(hours=24, seconds=1))
+    assert (len(await notices("webhook.moved")), len(await notices("webhook.rotated"))) == (2, 2 * A_DAY_MAX + 2)
 
 
-async def test_of_another_payout_key_by_an_owner_or_by_the_platform(env: Environment, address: str) -> None:
+async def test_owners_are_mailed_about_a_payout_key_change_by_an_owner_or_by_the_platform(
+    env: Environment, address: str
+) -> None:
     path, key = "/painel/saques", {"pix_key": "financeiro@loja.example.com", "document": "11222333000181"}
     assert (await env.owner.post(f"{path}/chave", on=path, **cast(Any, key))).status == 303
     (asked,) = await env.mails("payout_key.asked")
@@ -253,7 +261,7 @@ async def test_of_another_payout_key_by_an_owner_or_by_the_platform(env: Environ
     async with staff_of(env.pool, address) as ana, staff_of(env.pool, address) as bia:
         assert (await ana.post(f"{shop}/chave", on=shop, **cast(Any, key))).status == 303
         (proposed,) = await env.mails("payout_key.proposed")
-        # Staff are not named, nor where they work from.
+        # The mail names neither the member of staff nor their network address.
         assert (proposed["by"], "from" in proposed) == ("Plataforma", False)
         seen = await bia.opened(shop)
         change = re.search(r'name="change_id" value="([^"]+)"', seen.html)
@@ -263,7 +271,7 @@ async def test_of_another_payout_key_by_an_owner_or_by_the_platform(env: Environ
 
 
 @pytest.mark.parametrize("kind", sorted(NOTICE_KINDS))
-def test_every_kind_that_is_told_has_its_words(kind: str) -> None:
+def test_every_kind_of_notice_has_a_subject_and_a_lead(kind: str) -> None:
     letter = security_letter(
         kind=kind, at=datetime.now(UTC), facts={}, account="Loja", app_url="https://app", staff=False
     )

@@ -1,4 +1,4 @@
-"""A person is mailed of a sign-in from elsewhere, and of what was done with the own access: by others perhaps."""
+"""A person is mailed about a sign-in from a new browser or place, and about changes to the person's own access."""
 
 import re
 from base64 import b32decode
@@ -30,7 +30,7 @@ class Site(NamedTuple):
     clock: Clock
     address: str
 
-    async def told(self, person: Person) -> list[tuple[str, str]]:
+    async def security_mails(self, person: Person) -> list[tuple[str, str]]:
         """Kind and address of the security mails to this person, the oldest first."""
         rows = await self.pool.fetch(
             "SELECT mail_id, note_sealed FROM mail WHERE kind = 'security' AND to_hash = $1"
@@ -52,7 +52,7 @@ async def site(pool: Pool) -> AsyncIterator[Site]:
 
 
 @asynccontextmanager
-async def somebody(site: Site, section: str) -> AsyncIterator[Person]:
+async def signed_out_person(site: Site, section: str) -> AsyncIterator[Person]:
     if section == "/plataforma":
         async with staff_of(site.pool, site.address, signed_in=False) as person:
             yield person
@@ -61,8 +61,8 @@ async def somebody(site: Site, section: str) -> AsyncIterator[Person]:
             yield person
 
 
-async def signed_in(person: Person, client: str) -> None:
-    """From this address."""
+async def sign_in_and_out(person: Person, client: str) -> None:
+    """Sign in from this client address, then sign out."""
     entry, headers = f"{person.root}/entrar", {"X-Forwarded-For": client}
     page = await person.ask("GET", entry, headers=headers)
     fields = {"csrf": page.hidden()["csrf"], "email": person.email, "password": person.password}
@@ -72,27 +72,29 @@ async def signed_in(person: Person, client: str) -> None:
 
 
 @pytest.mark.parametrize("section", ["/painel", "/plataforma"])
-async def test_a_known_browser_from_a_network_where_its_person_never_was_is_told(site: Site, section: str) -> None:
-    async with somebody(site, section) as person:
-        # Nobody knows the browser yet; then it is known, and the city's next address is the same place.
+async def test_a_sign_in_with_a_known_browser_from_a_new_network_is_mailed_once(site: Site, section: str) -> None:
+    async with signed_out_person(site, section) as person:
+        # The browser is unknown at first, then known; another address of the same city is the same place.
         for client in ("203.0.113.7", "203.0.113.7", "203.0.200.1"):
-            await signed_in(person, client)
-        assert await site.told(person) == [("session.new_device", "203.0.113.7")]
-        await signed_in(person, "198.51.100.1")
-        await signed_in(person, "198.51.100.9")
-        await signed_in(person, "203.0.113.7")
-        assert (await site.told(person))[1:] == [("session.new_place", "198.51.100.1")]
-        # Another browser, also from a known place, is told as what it is, and once.
+            await sign_in_and_out(person, client)
+        assert await site.security_mails(person) == [("session.new_device", "203.0.113.7")]
+        await sign_in_and_out(person, "198.51.100.1")
+        await sign_in_and_out(person, "198.51.100.9")
+        await sign_in_and_out(person, "203.0.113.7")
+        assert (await site.security_mails(person))[1:] == [("session.new_place", "198.51.100.1")]
+        # Another browser is mailed once, as a new browser and not as a new place.
         person.http.cookie_jar.clear()
-        await signed_in(person, "2001:db8::1")
-        assert (await site.told(person))[2:] == [("session.new_device", "2001:db8::1")]
-        await signed_in(person, "2001:db8:ffff::1")
-        assert len(await site.told(person)) == 3
+        await sign_in_and_out(person, "2001:db8::1")
+        assert (await site.security_mails(person))[2:] == [("session.new_device", "2001:db8::1")]
+        await sign_in_and_out(person, "2001:db8:ffff::1")
+        assert len(await site.security_mails(person)) == 3
 
 
 @pytest.mark.parametrize("section", ["/painel", "/plataforma"])
-async def test_what_is_done_with_the_own_access_is_mailed(site: Site, section: str) -> None:
-    async with somebody(site, section) as person:
+async def test_a_person_is_mailed_about_a_new_password_and_the_second_factor_turned_on_or_off(
+    site: Site, section: str
+) -> None:
+    async with signed_out_person(site, section) as person:
         assert (await person.sign_in()).status == 303
         path, factor = f"{section}/acesso", f"{section}/acesso/codigo"
         fields: dict[str, Any] = {"new": FRESH, "again": FRESH}
@@ -108,40 +110,41 @@ async def test_what_is_done_with_the_own_access_is_mailed(site: Site, section: s
         off, code = f"{factor}/desligar", code_at(secret, step_at(site.clock.at))
         assert (await person.post(off, on=factor, code="000000", password=FRESH)).status == 400
         assert (await person.post(off, on=factor, code=code, password=FRESH)).status == 303
-        # What was refused is not told.
-        told = await site.told(person)
+        # Refused changes are not mailed.
+        told = await site.security_mails(person)
         assert [kind for kind, _ in told] == ["session.new_device", "password.changed", "factor.on", "factor.off"]
         assert {client for _, client in told} == {"127.0.0.1"}
 
 
-def test_a_place_is_what_an_operator_hands_out_in_a_region() -> None:
+def test_a_place_is_a_16_bit_ipv4_or_a_32_bit_ipv6_network() -> None:
+    """A network of this size is about what an operator hands out in a region."""
     assert place_of("203.0.113.7") == place_of("203.0.1.1") != place_of("203.1.113.7")
     assert place_of("2001:db8:1::1") == place_of("2001:db8:ffff::9") != place_of("2001:db9::1")
     assert place_of("::ffff:203.0.113.7") == place_of("203.0.113.7")
     assert place_of("") != place_of("unix")
 
 
-async def test_of_one_person_so_many_places_are_kept_and_the_first_is_never_new(pool: Pool, site: Site) -> None:
+async def test_a_bounded_number_of_places_is_kept_per_person_and_the_first_is_never_new(pool: Pool, site: Site) -> None:
     now = site.clock.now()
-    async with somebody(site, "/painel") as person, pool.acquire() as conn:
+    async with signed_out_person(site, "/painel") as person, pool.acquire() as conn:
 
-        async def fresh(address: str, at: datetime) -> bool:
+        async def is_new_place(address: str, at: datetime) -> bool:
             return await remember_place(conn, person.email, address, now=at, seal=SEAL)
 
-        async def kept() -> Any:
+        async def count_places() -> Any:
             return await conn.fetchval("SELECT count(*) FROM sign_in_place WHERE email = $1", person.email)
 
-        told = [await fresh(f"10.{n}.0.1", now + timedelta(minutes=n)) for n in range(PLACES_MAX + 5)]
+        told = [await is_new_place(f"10.{n}.0.1", now + timedelta(minutes=n)) for n in range(PLACES_MAX + 5)]
         assert told == [False] + [True] * (PLACES_MAX + 4)
-        assert await kept() == PLACES_MAX
+        assert await count_places() == PLACES_MAX
         later = now + timedelta(days=1)
-        # The oldest were forgotten, the newest were not.
-        assert not await fresh(f"10.{PLACES_MAX + 4}.9.9", later)
-        assert await fresh("10.0.0.1", later)
-        # After half a year all are, and it begins anew.
-        assert not await fresh("10.7.0.1", later + REMEMBERED)
-        assert await kept() == 1
+        # The oldest places were forgotten, the newest were not.
+        assert not await is_new_place(f"10.{PLACES_MAX + 4}.9.9", later)
+        assert await is_new_place("10.0.0.1", later)
+        # After half a year all places are forgotten, and the next one counts as the first.
+        assert not await is_new_place("10.7.0.1", later + REMEMBERED)
+        assert await count_places() == 1
         stored = await conn.fetch("SELECT place_hash FROM sign_in_place WHERE email = $1", person.email)
         assert not any("10." in row["place_hash"] for row in stored)
         await conn.execute("DELETE FROM dashboard_user WHERE email = $1", person.email)
-        assert await kept() == 0
+        assert await count_places() == 0

@@ -1,4 +1,4 @@
-"""Who sees payers of production as they are, over every page and file of the dashboard."""
+"""Which roles see the payers of production charges unmasked, over every page and file of the dashboard."""
 
 import re
 from collections.abc import AsyncIterator
@@ -48,13 +48,13 @@ async def address(pool: Pool) -> AsyncIterator[str]:
         yield found
 
 
-async def told(person: Person, role: str, charge_id: str) -> tuple[set[str], set[str]]:
-    """What of the payers the pages and files that this role opens name, and the pages that name any of it."""
+async def payers_named(person: Person, role: str, charge_id: str) -> tuple[set[str], set[str]]:
+    """The payer data named by the pages and files that this role opens, and the paths of those pages."""
     named, where = set[str](), set[str]()
     for page in TABLE:
         if page.method != "GET" or role not in page.roles or page.mode.test:
             continue
-        if page.path.endswith(".pdf"):  # a slip names its payer in glyphs
+        if page.path.endswith(".pdf"):  # the PDF of a boleto names its payer in glyphs
             assert page.roles <= PAYERS
             continue
         path = page.whole_path.replace("{charge_id:str}", charge_id)
@@ -68,19 +68,19 @@ async def told(person: Person, role: str, charge_id: str) -> tuple[set[str], set
 
 
 @pytest.mark.parametrize("role", sorted(EVERYBODY))
-async def test_only_roles_that_deal_with_payers_read_who_they_are(pool: Pool, address: str, role: str) -> None:
+async def test_only_roles_that_deal_with_payers_see_them_unmasked(pool: Pool, address: str, role: str) -> None:
     merchant = await a_merchant(pool)
     books = Books(pool, merchant.account_id, SEAL)
     charge = await books.charge(payer=PAYER, external_id="pedido-1")
     await books.paid(charge, payer_name=PAID_BY[0], payer_document=PAID_BY[1])
-    # A payment with an anomaly is shown on the first page, which everybody opens.
+    # A payment with an anomaly is shown on the first page, which every role opens.
     await books.paid(charge, payer_name=PAID_BY[0], payer_document=PAID_BY[1])
     mail_id = new_id()
     to = SEAL.seal(PAYER["email"].encode(), MAIL_TO, mail_id)
     await pool.execute(MAIL, mail_id, merchant.account_id, UUID(charge.charge_id), to)
     person = person_of(address, merchant) if role == "owner" else colleague_of(pool, address, merchant, role)
     async with person as somebody:
-        named, where = await told(somebody, role, charge.charge_id)
+        named, where = await payers_named(somebody, role, charge.charge_id)
         shown = (await somebody.opened(f"/painel/cobrancas/{charge.charge_id}")).text
     if role in PAYERS:
         assert {PAYER["name"], PAYER["email"], PAYER["phone"], PAID_BY[0]} <= named
@@ -93,7 +93,7 @@ async def test_only_roles_that_deal_with_payers_read_who_they_are(pool: Pool, ad
         assert "q***@***" in shown
 
 
-async def test_payers_of_test_charges_are_shown_to_whoever_tries_things_out(pool: Pool, address: str) -> None:
+async def test_payers_of_test_charges_are_shown_unmasked_to_a_developer(pool: Pool, address: str) -> None:
     merchant = await a_merchant(pool)
     charge = await Books(pool, merchant.account_id, SEAL).charge(payer=PAYER, test=True)
     async with colleague_of(pool, address, merchant, "developer") as developer:

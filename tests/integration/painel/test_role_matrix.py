@@ -1,8 +1,9 @@
-"""Who opens what, and who puts which scopes into a program's hands: the whole table, written by hand.
+"""Which roles open which pages, and which roles grant which scopes to credentials: the whole table, written by hand.
 
-From contract section 16 and the table of roles in docs/dashboard.md, and not from the code: whoever adds a page, or
-changes who opens one, says so here as well. O owner, F finance, D developer, S support of a merchant; of the platform's
-staff, whose roles are others though some are called alike, a admin, o operations, f finance, s support.
+It is taken from contract section 16 and the table of roles in docs/dashboard.md, not from the code: a new page, or a
+change of who opens one, needs a change here as well. Roles of a merchant: O owner, F finance, D developer, S support.
+Roles of the platform's staff, which are different roles even where the names are equal: a admin, o operations,
+f finance, s support.
 """
 
 import re
@@ -289,8 +290,10 @@ async def address(pool: Pool) -> AsyncIterator[str]:
         yield found
 
 
-async def somebody(opened: AsyncExitStack, pool: Pool, address: str, letter: str) -> tuple[Person, MerchantCreated]:
-    """Of an account of their own, signed in; nobody for no letter."""
+async def person_with_role(
+    opened: AsyncExitStack, pool: Pool, address: str, letter: str
+) -> tuple[Person, MerchantCreated]:
+    """A signed-in person with this role, with an account of its own; a signed-out visitor for no letter."""
     merchant = await a_merchant(pool)
     if letter in STAFF:
         person = await opened.enter_async_context(staff_of(pool, address, role=STAFF[letter]))
@@ -312,14 +315,14 @@ def test_the_matrix_has_every_page_and_every_form_and_no_other() -> None:
 
 
 @pytest.mark.parametrize("letter", [*MERCHANTS, *STAFF, ""], ids=[*MERCHANTS.values(), *STAFF.values(), "nobody"])
-async def test_everybody_opens_what_the_matrix_says_and_nothing_else(pool: Pool, address: str, letter: str) -> None:
+async def test_each_role_opens_only_what_the_matrix_allows(pool: Pool, address: str, letter: str) -> None:
     async with AsyncExitStack() as opened:
-        person, _merchant = await somebody(opened, pool, address, letter)
+        person, _merchant = await person_with_role(opened, pool, address, letter)
         own = "/plataforma" if letter in STAFF else "/painel"
         form = await person.opened(f"{own}/acesso") if letter else None
         for row in MATRIX:
             path = row.path.replace("{}", str(uuid4()))
-            # An empty form: what may be sent is refused for what it lacks, and does nothing.
+            # An empty form: where it is allowed, it is refused for its missing fields and does nothing.
             data = {**form.hidden(), "once": str(uuid4())} if form else {}
             seen = await person.ask(row.method, path, data=data if row.method == "POST" else None)
             where = f"{row.method} {row.path} {letter}: {seen.status} {seen.where}"
@@ -338,18 +341,18 @@ async def test_everybody_opens_what_the_matrix_says_and_nothing_else(pool: Pool,
 
 @pytest.mark.parametrize("mode", ["production", "test"])
 @pytest.mark.parametrize("letter", ["O", "F", "D", "S"])
-async def test_everybody_grants_renews_and_stops_what_the_matrix_says(
+async def test_each_role_creates_rotates_and_revokes_only_the_credentials_the_matrix_allows(
     pool: Pool, address: str, letter: str, mode: str
 ) -> None:
     path, granted = ("/painel/teste/tokens" if mode == "test" else "/painel/tokens"), GRANTED[mode, letter]
     async with AsyncExitStack() as opened:
-        person, merchant = await somebody(opened, pool, address, letter)
+        person, merchant = await person_with_role(opened, pool, address, letter)
         for scope in sorted(SCOPES):
             name = f"{scope} {secrets.token_hex(4)}"
             seen = await person.post(path, name=name, scope=[scope])
             made = await pool.fetchrow("SELECT scopes FROM credential WHERE name = $1", name)
             assert (made is not None) == (scope in granted), (letter, mode, scope, seen.status)
-            # One that somebody else made, with this scope alone.
+            # A credential created by another person, with this scope alone.
             client_id = f"{mode}_{secrets.token_hex(12)}"
             await pool.execute(
                 "INSERT INTO credential (client_id, account_id, test, secret_hash, scopes, created_at)"
@@ -361,13 +364,13 @@ async def test_everybody_grants_renews_and_stops_what_the_matrix_says(
             found = await pool.fetchrow(row, client_id)
             assert found is not None
             assert (found["rotated_by"] is not None) == (scope in granted), (letter, mode, scope)
-            # Who looks after programs stops any of them.
+            # Owners and developers may revoke any credential.
             await person.post(f"{path}/{client_id}/revogar", sure="yes")
             found = await pool.fetchrow(row, client_id)
             assert found is not None
             stops = letter in ("O", "D") or scope in granted
             assert found["revoked"] == stops, (letter, mode, scope)
-        # No role slips one in among those it may grant.
+        # No role adds a scope it may not grant by mixing it with those it may.
         everything = f"all {secrets.token_hex(4)}"
         await person.post(path, name=everything, scope=sorted(SCOPES))
         made = await pool.fetchrow("SELECT 1 FROM credential WHERE name = $1", everything)

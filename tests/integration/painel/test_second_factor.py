@@ -1,4 +1,4 @@
-"""The second factor: enrolled with a code, asked for after the password, used once, throttled, and taken off again."""
+"""The second factor: turned on with a code, asked for after the password, throttled, and turned off again."""
 
 import asyncio
 import re
@@ -38,7 +38,7 @@ def _secret(page: Seen) -> bytes:
 
 
 async def _enrol(person: Person, clock: Clock) -> tuple[bytes, list[str]]:
-    """The secret, and the recovery codes."""
+    """Turn the factor on; return its secret and the recovery codes."""
     page = await person.opened(FACTOR)
     secret = _secret(page)
     sealed = re.search(r'name="secret" value="([0-9a-f]+)"', page.html)
@@ -48,7 +48,7 @@ async def _enrol(person: Person, clock: Clock) -> tuple[bytes, list[str]]:
     )
     assert done.status == 200, done.text[:400]
     codes = re.findall(r"<code>([A-Z2-7]{4}-[A-Z2-7]{4}-[A-Z2-7]{4})</code>", done.html)
-    # Copied and kept as a file at once: by hand ten of them are written down wrong.
+    # The page offers to copy and to save them, because ten codes are easily written down wrong by hand.
     kept = re.search(r'id="codes" data-text="([^"]*)"', done.html)
     assert kept is not None
     assert kept[1].split() == codes
@@ -59,7 +59,7 @@ async def _enrol(person: Person, clock: Clock) -> tuple[bytes, list[str]]:
 
 
 async def _with_code(person: Person, code: str, *, form: Seen | None = None) -> Seen:
-    """The password, when no form is given; then the code."""
+    """Send the password, unless a form is given, and then the code."""
     page = form or await person.sign_in()
     assert page.status == 200, (page.status, page.where)
     assert "Código de acesso" in page.text
@@ -90,7 +90,7 @@ async def test_an_authenticator_reads_the_secret_and_its_code_turns_the_factor_o
         assert stored
         assert secret not in bytes(stored["totp_sealed"])
         assert not any(code.replace("-", "") in str(kept) or code in str(kept) for code in codes)
-        # Only this browser stays; and the page shows no secret any more.
+        # Only this browser stays signed in, and the page no longer shows the secret.
         assert (await elsewhere.get("/painel")).status == 303
         again = await person.opened(FACTOR)
         assert "Restam 10 códigos" in again.text
@@ -110,7 +110,7 @@ async def test_after_the_password_the_code_is_asked_for_and_works_once(
         here = step_at(clock.at)
         for wrong in ("000000", "", "abc", code_at(secret, here - 2), code_at(secret, here + 2)):
             assert (await _with_code(person, wrong, form=asked)).status == 403, wrong
-        # One step off is the telephone's clock.
+        # One step off is accepted, for the clock of the telephone.
         done = await _with_code(person, f" {code_at(secret, here + 1)[:3]} {code_at(secret, here + 1)[3:]}", form=asked)
         assert (done.status, done.where) == (303, "/painel/extrato")
     for used in (here + 1, here, here - 1):
@@ -124,7 +124,7 @@ async def test_after_the_password_the_code_is_asked_for_and_works_once(
         assert sorted(each.status for each in answers) == [303, 403]
 
 
-async def test_a_recovery_code_comes_in_once_and_that_is_written_down(
+async def test_a_recovery_code_signs_in_once_and_its_use_is_audited(
     address: str, clock: Clock, pool: Pool, merchant: MerchantCreated
 ) -> None:
     async with person_of(address, merchant) as person:
@@ -136,14 +136,14 @@ async def test_a_recovery_code_comes_in_once_and_that_is_written_down(
                 seen = await person.opened("/painel/auditoria")
                 assert "com: código de recuperação" in seen.text
     assert await pool.fetchval("SELECT count(*) FROM recovery_code WHERE email = $1", merchant.dashboard.email) == 8
-    # They are counted like passwords.
+    # Guesses at recovery codes are counted like passwords.
     async with person_of(address, merchant, signed_in=False) as person:
         asked = await person.sign_in()
         guesses = [(await _send_code(person, asked, "A" * 12)).status for _ in range(EMAIL_ATTEMPTS)]
         assert (guesses[0], guesses[-1]) == (403, 429)
 
 
-async def test_codes_are_guessed_ten_times_a_day_whatever_the_password_is_worth(
+async def test_codes_may_be_guessed_only_ten_times_a_day_even_with_the_right_password(
     address: str, clock: Clock, merchant: MerchantCreated
 ) -> None:
     async with person_of(address, merchant) as person:
@@ -160,11 +160,11 @@ async def test_codes_are_guessed_ten_times_a_day_whatever_the_password_is_worth(
         right = await _send_code(person, asked, code_at(secret, step_at(clock.at)))
         assert right.status == 429
         assert WINDOW.total_seconds() < int(right.headers["Retry-After"]) <= CODE_WINDOW.total_seconds() + 1
-        # Who has his recovery codes is not locked out by whoever knows his password.
+        # A recovery code still works, so whoever knows the password cannot lock the person out.
         assert (await _send_code(person, asked, codes[0])).status == 303
 
 
-async def test_the_step_between_password_and_code_is_of_one_browser_and_of_five_minutes(
+async def test_the_step_between_password_and_code_is_bound_to_one_browser_and_five_minutes(
     address: str, clock: Clock, merchant: MerchantCreated
 ) -> None:
     async with person_of(address, merchant) as person:
@@ -186,7 +186,7 @@ async def test_the_step_between_password_and_code_is_of_one_browser_and_of_five_
         assert (late.status, person.cookie()) == (403, "")
 
 
-async def test_the_factor_is_turned_off_with_password_and_code_and_with_nothing_less(
+async def test_the_factor_is_turned_off_only_with_password_and_code(
     address: str, clock: Clock, pool: Pool, merchant: MerchantCreated
 ) -> None:
     off = f"{FACTOR}/desligar"
@@ -200,7 +200,7 @@ async def test_the_factor_is_turned_off_with_password_and_code_and_with_nothing_
         code = code_at(secret, step_at(clock.at))
         for password, given in (("wrong", code), ("", code), (person.password, "000000"), (person.password, "")):
             assert (await turn_off(password, given)).status == 400, (password, given)
-        # Nor is it replaced by another, whose form was open before, with the password alone.
+        # A form for another secret, opened before, does not replace the factor with the password alone.
         held = "SELECT totp_sealed FROM dashboard_user WHERE email = $1"
         before = await pool.fetchval(held, person.email)
         other = re.search(r'name="secret" value="([0-9a-f]+)"', earlier.html)
@@ -233,7 +233,7 @@ async def test_a_wrong_first_code_or_password_turns_nothing_on_and_shows_the_sam
         assert await pool.fetchval("SELECT totp_sealed FROM dashboard_user WHERE email = $1", person.email) is None
 
 
-async def test_a_form_of_a_session_that_ended_is_carried_past_the_code_too(
+async def test_a_form_of_an_ended_session_is_also_kept_through_the_step_of_the_code(
     address: str, clock: Clock, merchant: MerchantCreated
 ) -> None:
     def hidden(page: Seen) -> dict[str, str]:

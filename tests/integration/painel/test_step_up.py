@@ -1,4 +1,4 @@
-"""Who may put which scopes into a program's hands, and what asks for the password again."""
+"""Which scopes each role may grant to a credential, and which actions ask for the password again."""
 
 import itertools
 import re
@@ -32,7 +32,7 @@ class Environment(NamedTuple):
     pool: Pool
     opened: AsyncExitStack
 
-    async def somebody(self, role: str) -> Person:
+    async def colleague(self, role: str) -> Person:
         email = f"{role}.{self.merchant.account_id.hex[-12:]}@example.com"
         async with self.pool.acquire() as conn:
             await add_person(conn, self.merchant.account_id, email, role, hash_password(PASSWORD), now=self.clock.now())
@@ -51,14 +51,14 @@ async def env(pool: Pool) -> AsyncIterator[Environment]:
         yield Environment(merchant, owner, address, clock, pool, opened)
 
 
-def offered(page: Seen, form: str) -> set[str]:
+def scopes_offered(page: Seen, form: str) -> set[str]:
     """The scopes that the form at this address offers."""
     found = re.search(rf'<form method="post" action="{form}">(.*?)</form>', page.html, re.DOTALL)
     assert found, form
     return set(re.findall(r'name="scope" type="checkbox" value="([^"]+)"', found[1]))
 
 
-async def confirmed(person: Person, page: Seen, path: str, password: str = "") -> Seen:
+async def confirm(person: Person, page: Seen, path: str, password: str = "") -> Seen:
     """Send the form again as the step-up page holds it, with the password."""
     assert "Confirme que é você" in page.text, page.text[:300]
     data = [
@@ -70,15 +70,15 @@ async def confirmed(person: Person, page: Seen, path: str, password: str = "") -
 
 @pytest.mark.parametrize("mode", list(Mode))
 @pytest.mark.parametrize("role", ["owner", "developer", "finance", "support"])
-async def test_a_role_grants_what_it_may_use_itself_and_nothing_else(env: Environment, role: str, mode: Mode) -> None:
-    person = env.owner if role == "owner" else await env.somebody(role)
+async def test_a_role_grants_only_the_scopes_it_may_use_itself(env: Environment, role: str, mode: Mode) -> None:
+    person = env.owner if role == "owner" else await env.colleague(role)
     path = "/painel/teste/tokens" if mode.test else "/painel/tokens"
     page = await person.get(path)
     if not grantable(role, mode):
         assert page.status == 403
         assert (await person.post(path, name="x", scope=["charges:read"])).status == 403
         return
-    assert offered(page, path) == grantable(role, mode)
+    assert scopes_offered(page, path) == grantable(role, mode)
     for scope in ALL_SCOPES:
         seen = await person.post(path, on=path, name="Loja", scope=[scope])
         made = await env.pool.fetchrow(
@@ -97,8 +97,8 @@ async def test_a_role_grants_what_it_may_use_itself_and_nothing_else(env: Enviro
             assert made is None
 
 
-async def test_a_developer_gets_no_secret_of_a_credential_that_moves_money(env: Environment) -> None:
-    developer = await env.somebody("developer")
+async def test_a_developer_cannot_rotate_a_credential_with_money_scopes_in_production(env: Environment) -> None:
+    developer = await env.colleague("developer")
     initial = env.merchant.production.client_id
     page = await developer.opened(f"/painel/tokens/{initial}")
     assert "Peça a um proprietário" in page.text
@@ -126,23 +126,23 @@ async def test_a_developer_gets_no_secret_of_a_credential_that_moves_money(env: 
     ],
     ids=lambda each: each if isinstance(each, str) else "",
 )
-async def test_what_moves_money_or_lets_people_in_asks_for_the_password_again(
+async def test_actions_that_move_money_or_admit_people_ask_for_the_password_again(
     env: Environment, path: str, fields: Any
 ) -> None:
     env.clock.on(LATER)
     asked = await env.owner.post(path, **fields)
     assert asked.status == 403
-    # Nothing was done, and nothing is written down.
+    # Nothing was done, and nothing is audited.
     count = "SELECT count(*) FROM audit WHERE account_id = $1"
     before = await env.pool.fetchval(count, env.merchant.account_id)
-    wrong = await confirmed(env.owner, asked, path, "not the password")
+    wrong = await confirm(env.owner, asked, path, "not the password")
     assert wrong.status == 403
     assert "Senha incorreta" in wrong.text
     assert await env.pool.fetchval(count, env.merchant.account_id) == before
-    done = await confirmed(env.owner, wrong, path)
+    done = await confirm(env.owner, wrong, path)
     assert done.status != 403
     assert "Confirme que é você" not in done.text
-    # It holds for five minutes.
+    # The confirmation holds for five minutes.
     env.clock.on(timedelta(minutes=4))
     assert "Confirme que é você" not in (await env.owner.post(path, **fields)).text
     env.clock.on(timedelta(minutes=2))
@@ -185,7 +185,7 @@ async def test_what_moves_money_or_lets_people_in_asks_for_the_password_again(
     ],
     ids=lambda each: each if isinstance(each, str) else "",
 )
-async def test_it_says_what_is_confirmed_also_after_a_wrong_password(
+async def test_the_step_up_page_says_what_is_confirmed_also_after_a_wrong_password(
     env: Environment, path: str, fields: Any, said: list[str]
 ) -> None:
     await env.pool.execute(
@@ -194,19 +194,19 @@ async def test_it_says_what_is_confirmed_also_after_a_wrong_password(
     )
     env.clock.on(LATER)
     asked = await env.owner.post(path, **fields)
-    wrong = await confirmed(env.owner, asked, path, "not the password")
+    wrong = await confirm(env.owner, asked, path, "not the password")
     for seen in (asked, wrong):
         assert seen.status == 403
         assert [each for each in said if each not in seen.text] == []
         assert seen.url == env.address + path
 
 
-async def test_a_wrong_password_does_nothing_though_the_right_one_was_given_just_now(env: Environment) -> None:
+async def test_a_wrong_password_is_refused_even_shortly_after_the_right_one(env: Environment) -> None:
     path = "/painel/pessoas"
     fields: dict[str, Any] = {"name": "Ana Lima", "email": "ana.lima@example.com", "role": "support"}
     env.clock.on(LATER)
     asked = await env.owner.post(path, **fields)
-    assert (await confirmed(env.owner, asked, path)).status == 303
+    assert (await confirm(env.owner, asked, path)).status == 303
     fields["email"] = "outra@example.com"
     wrong = await env.owner.post(path, **fields, step_up_password="not the password")
     assert (wrong.status, "Senha incorreta" in wrong.text) == (403, True)
@@ -215,49 +215,49 @@ async def test_a_wrong_password_does_nothing_though_the_right_one_was_given_just
     assert "outra@example.com" not in (await env.owner.opened(path)).text
 
 
-async def test_a_new_secret_that_moves_money_asks_for_the_password_again(env: Environment) -> None:
+async def test_rotating_a_credential_with_money_scopes_asks_for_the_password_again(env: Environment) -> None:
     path = f"/painel/tokens/{env.merchant.production.client_id}/trocar"
     env.clock.on(LATER)
     asked = await env.owner.post(path, overlap="24h")
     assert asked.status == 403
     rotated = "SELECT rotated_by FROM credential WHERE client_id = $1"
     assert await env.pool.fetchval(rotated, env.merchant.production.client_id) is None
-    assert (await confirmed(env.owner, asked, path)).status == 200
+    assert (await confirm(env.owner, asked, path)).status == 200
     assert await env.pool.fetchval(rotated, env.merchant.production.client_id) == env.owner.email
 
 
-async def test_a_form_is_done_as_it_was_filled_in(env: Environment) -> None:
+async def test_a_confirmed_form_is_executed_as_it_was_filled_in(env: Environment) -> None:
     env.clock.on(LATER)
     asked = await env.owner.post("/painel/pessoas", name="Ana <b>", email="ana@example.com", role="finance")
     assert asked.status == 403
     assert "<b>" not in asked.html
     asked = await env.owner.post("/painel/pessoas", name="Ana Lima", email="Ana@Example.com", role="finance")
-    done = await confirmed(env.owner, asked, "/painel/pessoas")
+    done = await confirm(env.owner, asked, "/painel/pessoas")
     assert done.status == 303
     assert "Ana Lima ana@example.com Financeiro" in (await env.owner.opened("/painel/pessoas")).text
 
 
-async def test_what_moves_no_money_asks_for_nothing(env: Environment) -> None:
+async def test_credentials_without_money_scopes_or_in_test_mode_need_no_step_up(env: Environment) -> None:
     env.clock.on(LATER)
     for scopes, path in itertools.product([["charges:read"]], ["/painel/tokens", "/painel/teste/tokens"]):
         assert (await env.owner.post(path, name="ERP", scope=scopes)).status == 200
     assert (await env.owner.post("/painel/teste/tokens", name="ERP", scope=list(ALL_SCOPES))).status == 200
 
 
-async def test_nobody_gives_himself_a_new_access_from_an_open_browser(env: Environment) -> None:
+async def test_an_owner_cannot_send_an_access_link_to_themselves_from_an_open_browser(env: Environment) -> None:
     seen = await env.owner.post("/painel/pessoas/acesso", email=env.owner.email, sure="yes")
     assert seen.status == 400
     assert "Seu acesso" in seen.text
     assert (await env.owner.get("/painel")).status == 200
 
 
-async def test_who_is_removed_leaves_a_list_of_the_credentials_he_knows(env: Environment) -> None:
-    developer = await env.somebody("developer")
+async def test_removing_a_person_lists_the_credentials_that_person_created_or_rotated(env: Environment) -> None:
+    developer = await env.colleague("developer")
     made = await developer.post("/painel/tokens", name="Do desenvolvedor", scope=["charges:read"])
     client_id = made.field("client_id")
     rotated = env.merchant.test.client_id
     await developer.post(f"/painel/teste/tokens/{rotated}/trocar", overlap="24h")
-    # His secret works along with the next one for a while.
+    # The secret that the developer knows keeps working during the overlap.
     await env.owner.post(f"/painel/teste/tokens/{rotated}/trocar", overlap="24h")
     left = await env.owner.post("/painel/pessoas/remover", email=developer.email, sure="yes")
     assert left.status == 200
@@ -272,10 +272,10 @@ async def test_who_is_removed_leaves_a_list_of_the_credentials_he_knows(env: Env
 
 
 @pytest.mark.parametrize("how", ["remover", "perfil"])
-async def test_a_payout_key_that_an_owner_asked_for_before_he_left_is_shown_and_cancelled(
+async def test_a_payout_key_change_requested_by_a_leaving_owner_is_shown_and_can_be_cancelled(
     env: Environment, how: str
 ) -> None:
-    leaving, new = await env.somebody("owner"), "11144477735"
+    leaving, new = await env.colleague("owner"), "11144477735"
     assert (await leaving.post("/painel/saques/chave", pix_key=new, document=new)).status == 303
     left = await env.owner.post(f"/painel/pessoas/{how}", email=leaving.email, sure="yes", role="finance")
     assert (left.status, "pediu outra chave para os saques, ***.444.777-**" in left.text) == (200, True), left.text
@@ -285,8 +285,8 @@ async def test_a_payout_key_that_an_owner_asked_for_before_he_left_is_shown_and_
     assert done.where == "/painel/saques?feito=chave-cancelada"
 
 
-async def test_who_gets_a_smaller_role_leaves_a_list_of_what_does_more_than_it(env: Environment) -> None:
-    leaving = await env.somebody("owner")
+async def test_reducing_a_role_lists_the_persons_credentials_with_scopes_beyond_the_new_role(env: Environment) -> None:
+    leaving = await env.colleague("owner")
     made = {}
     for name, scopes in (("Saques", ["withdrawals:create"]), ("Consulta", ["charges:read"])):
         made[name] = (await leaving.post("/painel/tokens", name=name, scope=scopes)).field("client_id")
@@ -300,7 +300,7 @@ async def test_who_gets_a_smaller_role_leaves_a_list_of_what_does_more_than_it(e
     assert again.where == "/painel/pessoas?feito=perfil"
 
 
-async def test_with_the_setting_money_needs_a_second_factor(pool: Pool) -> None:
+async def test_with_money_totp_required_a_withdrawal_needs_a_second_factor(pool: Pool) -> None:
     merchant = await a_merchant(pool)
     settings = settings_with(MONEY_TOTP_REQUIRED="1")
     async with serving(pool, Clock().now, settings) as address, person_of(address, merchant) as owner:

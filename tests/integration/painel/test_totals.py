@@ -1,4 +1,4 @@
-"""What payments and statement come to: of what the filters select, from kept totals where there are some."""
+"""Sums of payments and of the statement over what the filters select, from kept totals where there are some."""
 
 import asyncio
 import re
@@ -24,7 +24,7 @@ from tests.support.pages import serving
 from tests.support.wallet import written
 from web.painel.xlsx_export import xlsx_answer
 
-# A page has its account's only turn while it is made: what it reads for itself waits for no other.
+# A page takes its account's only turn while it is made: its own reads must not wait for another turn.
 SETTINGS = settings_with(ACCOUNT_AT_ONCE="1")
 NBSP = "\u00a0"
 
@@ -36,7 +36,7 @@ async def shop(pool: Any) -> AsyncIterator[Any]:
         yield owner, Books(pool, merchant.account_id, Seal(SETTINGS.secret_key))
 
 
-async def test_payments_come_to_what_their_filters_select(shop: Any) -> None:
+async def test_the_sum_of_payments_covers_what_the_filters_select(shop: Any) -> None:
     owner, books = shop
     for cents in (1000, 2050):
         await books.paid(await books.charge(cents, external_id=f"ped-{cents}"))
@@ -51,7 +51,7 @@ async def test_payments_come_to_what_their_filters_select(shop: Any) -> None:
     assert f"1 pagamento, R${NBSP}7,00" in (await owner.opened("/painel/teste/pagamentos")).text
 
 
-async def test_the_statement_comes_to_what_its_kinds_do(shop: Any) -> None:
+async def test_the_statement_shows_its_total_and_the_sum_of_each_type_of_entry(shop: Any) -> None:
     owner, books = shop
     await books.paid(await books.charge(100_00))
     await written(books.pool, books.account_id, 2, "refund", -30_00, 70_00, datetime.now(UTC))
@@ -67,19 +67,21 @@ async def test_the_statement_comes_to_what_its_kinds_do(shop: Any) -> None:
     assert "ao todo" not in (await owner.opened(f"/painel/extrato?created_from={tomorrow}")).text
 
 
-async def test_workbooks_wait_for_no_page_and_pages_for_no_workbook(shop: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_workbooks_and_pages_of_an_account_do_not_wait_for_each_other(
+    shop: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
     owner, books = shop
     await books.paid(await books.charge(1000))
     for path in ("/painel/pagamentos.xlsx", "/painel/cobrancas.xlsx", "/painel/extrato.xlsx"):
         assert (await owner.get(path)).status == 200, path
     made, page_shown = asyncio.Event(), asyncio.Event()
 
-    async def held(*given: Any) -> Any:
+    async def answer_after_the_page(*given: Any) -> Any:
         made.set()
         await page_shown.wait()
         return await xlsx_answer(*given)
 
-    monkeypatch.setattr("web.painel.list_page.xlsx_answer", held)
+    monkeypatch.setattr("web.painel.list_page.xlsx_answer", answer_after_the_page)
     async with asyncio.TaskGroup() as tasks:
         workbook = tasks.create_task(owner.get("/painel/pagamentos.xlsx"))
         await made.wait()
@@ -88,7 +90,9 @@ async def test_workbooks_wait_for_no_page_and_pages_for_no_workbook(shop: Any, m
     assert workbook.result().status == 200
 
 
-async def test_totals_that_would_take_long_are_said_not_to_be_there(shop: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_totals_that_would_take_too_long_are_reported_as_not_calculated(
+    shop: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
     owner, books = shop
     await books.paid(await books.charge(1000, external_id="ped-9"))
     monkeypatch.setattr("web.painel.totals.TOTALS_S_MAX", 0.0)
@@ -98,8 +102,8 @@ async def test_totals_that_would_take_long_are_said_not_to_be_there(shop: Any, m
         assert re.search(r"ped-9", seen.html), path
 
 
-async def test_kept_days_are_taken_from_the_totals_and_what_is_not_in_them_from_the_journal(table_owner: Pool) -> None:
-    """Two lines are in the totals. Of those that are not, one is of the day before, committed after midnight."""
+async def test_sums_add_entries_that_are_not_in_the_totals_yet_to_the_kept_totals(table_owner: Pool) -> None:
+    """Two entries are in the totals. Of the two that are not, one is of the day before, committed after midnight."""
     account_id = uuid4()
     owner = Owner(account_id, Mode.PRODUCTION)
     noon = datetime(2026, 3, 10, 15, tzinfo=UTC)
@@ -119,7 +123,7 @@ async def test_kept_days_are_taken_from_the_totals_and_what_is_not_in_them_from_
             await conn.execute("UPDATE report_position SET journal_id = $1", ids[-1])
             for number, (at, cents) in enumerate(behind, 3):
                 await written(conn, account_id, number, "payment", cents, cents, at)
-            # What is no longer among the lines shows that none is counted there.
+            # With read_ledger empty, the sums come from the totals and the journal alone.
             await conn.execute("DELETE FROM read_ledger WHERE account_id = $1", account_id)
             (all_of_it,) = await ledger_sums(conn, owner, LedgerFilters())
             (before,) = await ledger_sums(conn, owner, LedgerFilters(created_to=midnight))
@@ -135,10 +139,10 @@ async def test_kept_days_are_taken_from_the_totals_and_what_is_not_in_them_from_
     assert (month.lines, month.moved) == (4, {"payment": 15_00})
 
 
-async def test_lines_and_payments_are_counted_while_the_totals_are_far_behind(
+async def test_entries_and_payments_are_counted_directly_while_the_totals_are_far_behind(
     shop: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Seven payments that never were stand in the totals, to show when these are asked."""
+    """The totals hold seven invented payments, which show whether a sum was taken from the totals."""
     _, books = shop
     await books.paid(await books.charge(1000))
     owner = Owner(books.account_id, Mode.PRODUCTION)

@@ -1,4 +1,4 @@
-"""Held refunds at /plataforma: who, how much, where to and why are shown, and staff release or refuse them, once."""
+"""Held refunds at /plataforma: staff see account, amount, destination and reason, and release or refuse each once."""
 
 import asyncio
 import secrets
@@ -57,7 +57,7 @@ async def staff(pool: Pool, address: str) -> AsyncIterator[Person]:
 
 
 async def held_refund(pool: Pool, servers: Any, cents: int = 123_456) -> Held:
-    """Of a boleto paid on its line, over a bound of nothing."""
+    """A refund of a boleto paid by its line, held because the daily bound for transfers is zero."""
     merchant = await a_merchant(pool)
     account_id, seal, now = UUID(str(merchant.account_id)), Seal(SETTINGS.secret_key), to_millisecond(datetime.now(UTC))
     system = SimpleNamespace(
@@ -89,16 +89,18 @@ async def held_refund(pool: Pool, servers: Any, cents: int = 123_456) -> Held:
     return Held(merchant, charge_id, asked.refund_id)
 
 
-async def orders(pool: Pool, held: Held) -> int:
+async def count_orders(pool: Pool, held: Held) -> int:
     found: int = await pool.fetchval(
         "SELECT count(*) FROM bank_order WHERE charge_id = $1 AND kind = 'refund_transfer'", held.charge_id
     )
-    # No worker here is to tell a bank of it.
+    # The order is deleted, so that no worker sends it to a bank.
     await pool.execute("DELETE FROM bank_order WHERE charge_id = $1", held.charge_id)
     return found
 
 
-async def test_what_waits_is_shown_and_nobody_is_named_whole(pool: Pool, servers: Any, staff: Person) -> None:
+async def test_held_refunds_are_shown_with_the_key_and_the_document_masked(
+    pool: Pool, servers: Any, staff: Person
+) -> None:
     held = await held_refund(pool, servers)
     page = await staff.opened(PATH)
     assert held.page in page.html
@@ -118,12 +120,12 @@ async def test_what_waits_is_shown_and_nobody_is_named_whole(pool: Pool, servers
         assert "joao.davila" not in seen.html
         assert "52998224725" not in seen.html
     assert (await staff.get(f"{PATH}/{new_id()}")).status == 404
-    # The merchant sees that it waits, and not for whom.
+    # The merchant sees that the platform checks the refund, and not who does.
     async with person_of(staff.address, held.merchant) as owner:
         assert "a plataforma confere antes de enviar" in (await owner.opened("/painel/devolucoes")).text
 
 
-async def test_a_release_asks_for_the_password_again_and_leaves_one_order(
+async def test_a_release_asks_for_the_password_again_and_queues_one_bank_order(
     pool: Pool, servers: Any, staff: Person, clock: Clock
 ) -> None:
     held = await held_refund(pool, servers)
@@ -132,10 +134,10 @@ async def test_a_release_asks_for_the_password_again_and_leaves_one_order(
     assert (asked.status, "Liberar uma devolução retida" in asked.text, held.merchant.name in asked.text) == (
         403, True, True,
     )  # fmt: skip
-    assert await orders(pool, held) == 0
+    assert await count_orders(pool, held) == 0
     again = await staff.post(f"{held.page}/liberar", on=held.page, step_up_password=staff.password)
     assert again.status == 303
-    assert await orders(pool, held) == 1
+    assert await count_orders(pool, held) == 1
     assert "Liberada" in (await staff.opened(held.page)).text
     late = await staff.post(f"{held.page}/recusar", on=held.page, reason="tarde")
     assert (late.status, "Alguém já decidiu" in late.text) == (400, True)
@@ -145,11 +147,11 @@ async def test_a_release_asks_for_the_password_again_and_leaves_one_order(
     )
     assert [(row["email"], row["action"]) for row in log] == [(staff.email, "refund.released")]
     assert "j***" in log[0]["facts"]
-    for payers in ("joao.davila", "example.com"):  # a domain of one's own names its holder, and the log stays
+    for payers in ("joao.davila", "example.com"):  # a private domain names its holder, and the log is never erased
         assert payers not in log[0]["facts"]
 
 
-async def test_a_refusal_says_why_and_gives_the_money_back(pool: Pool, servers: Any, staff: Person) -> None:
+async def test_a_refusal_needs_a_reason_and_credits_the_money_back(pool: Pool, servers: Any, staff: Person) -> None:
     held = await held_refund(pool, servers)
     silent = await staff.post(f"{held.page}/recusar", on=held.page, reason="")
     assert (silent.status, "Escreva o motivo" in silent.text) == (400, True)
@@ -158,14 +160,14 @@ async def test_a_refusal_says_why_and_gives_the_money_back(pool: Pool, servers: 
     assert "conta de laranja" in (await staff.opened(held.page)).text
     balance = "SELECT balance_cents FROM account_clock WHERE account_id = $1 AND NOT test"
     assert await pool.fetchval(balance, held.merchant.account_id) == 123_456
-    assert await orders(pool, held) == 0
+    assert await count_orders(pool, held) == 0
     async with person_of(staff.address, held.merchant) as owner:
         page = (await owner.opened("/painel/devolucoes")).text
         assert "a plataforma não liberou" in page
         assert "laranja" not in page
 
 
-async def test_of_two_of_the_staff_who_decide_at_once_one_does(
+async def test_of_concurrent_decisions_about_a_held_refund_exactly_one_takes_effect(
     pool: Pool, servers: Any, staff: Person, address: str
 ) -> None:
     held = await held_refund(pool, servers)
@@ -177,6 +179,6 @@ async def test_of_two_of_the_staff_who_decide_at_once_one_does(
         )
     assert sorted(answer.status for answer in answers) == [303, 400, 400]
     state = await pool.fetchval("SELECT state FROM held_refund WHERE refund_id = $1", held.refund_id)
-    assert await orders(pool, held) == (state == "released")
+    assert await count_orders(pool, held) == (state == "released")
     done = await pool.fetch("SELECT action FROM audit WHERE subject = $1", str(held.merchant.account_id))
     assert [row[0] for row in done] == [f"refund.{state}"]

@@ -1,4 +1,4 @@
-"""A payer's data at /plataforma: staff read it out and erase it, with the password, and both logs tell of it."""
+"""A payer's data at /plataforma: staff export and erase it after step-up, and the audit logs record both."""
 
 import json
 from collections.abc import AsyncIterator
@@ -35,15 +35,15 @@ async def staff(pool: Pool, address: str) -> AsyncIterator[Person]:
         yield person
 
 
-async def shop(pool: Pool) -> tuple[Books, str]:
-    """A merchant, and the page of a payer there."""
+async def merchant_with_payer_page(pool: Pool) -> tuple[Books, str]:
+    """The books of a new merchant, and the path of its page about a payer."""
     merchant = await a_merchant(pool)
     return Books(
         pool, merchant.account_id, Seal(SETTINGS.secret_key)
     ), f"/plataforma/lojas/{merchant.account_id}/pagador"
 
 
-async def logged(pool: Pool, books: Books) -> list[tuple[str, str]]:
+async def audit_entries(pool: Pool, books: Books) -> list[tuple[str, str]]:
     rows = await pool.fetch(
         "SELECT action, facts::text FROM audit WHERE account_id = $1 AND action LIKE 'payer.%' ORDER BY at, audit_id",
         books.account_id,
@@ -51,27 +51,27 @@ async def logged(pool: Pool, books: Books) -> list[tuple[str, str]]:
     return [(row["action"], row["facts"]) for row in rows]
 
 
-async def test_what_is_held_is_read_out_as_a_file_and_told(pool: Pool, staff: Person) -> None:
-    books, page = await shop(pool)
+async def test_a_payers_data_are_exported_as_a_file_and_the_export_is_audited(pool: Pool, staff: Person) -> None:
+    books, page = await merchant_with_payer_page(pool)
     charge = await books.charge(payer=PAYER, external_id="pedido-1")
     assert page in (await staff.opened(page.removesuffix("/pagador"))).html
     seen = await staff.post(f"{page}/arquivo", on=page, document="529.982.247-25", mode="production")
     assert (seen.status, seen.headers["Content-Type"].split(";")[0]) == (200, "application/json")
     assert seen.headers["Content-Disposition"].startswith("attachment;")
     assert seen.headers["Cache-Control"] == "no-store"
-    told = json.loads(seen.html)
-    assert [each["charge_id"] for each in told["charges"]] == [charge.charge_id]
-    assert told["charges"][0]["payer"]["name"] == PAYER["name"]
-    ((action, facts),) = await logged(pool, books)
+    exported = json.loads(seen.html)
+    assert [each["charge_id"] for each in exported["charges"]] == [charge.charge_id]
+    assert exported["charges"][0]["payer"]["name"] == PAYER["name"]
+    ((action, facts),) = await audit_entries(pool, books)
     assert action == "payer.exported"
     assert DOCUMENT not in facts
-    # Of the sandbox nothing is held of the same person.
+    # The sandbox holds nothing about the same person.
     seen = await staff.post(f"{page}/arquivo", on=page, document=DOCUMENT, mode="test")
     assert (seen.status, "Não guardamos nada" in seen.text) == (400, True)
 
 
-async def test_an_erasure_takes_a_reason_a_tick_and_nothing_that_is_open(pool: Pool, staff: Person) -> None:
-    books, page = await shop(pool)
+async def test_an_erasure_needs_a_reason_a_confirmation_and_no_open_charge(pool: Pool, staff: Person) -> None:
+    books, page = await merchant_with_payer_page(pool)
     paid = await books.charge(payer=PAYER)
     await books.paid(paid)
     still_open = await books.charge(payer=PAYER)
@@ -81,21 +81,21 @@ async def test_an_erasure_takes_a_reason_a_tick_and_nothing_that_is_open(pool: P
         assert (seen.status, fault in seen.text) == (400, True), left_out
     seen = await staff.post(f"{page}/apagar", on=page, **given)
     assert (seen.status, "Falta encerrar: cobranças que ainda podem ser pagas (1)." in seen.text) == (400, True)
-    assert await logged(pool, books) == []
+    assert await audit_entries(pool, books) == []
     await books.paid(still_open)
     seen = await staff.post(f"{page}/apagar", on=page, **given)
     assert seen.where.endswith("?feito=pagador-apagado"), seen.text
     held = "SELECT count(*) FROM charge WHERE account_id = $1 AND payer_sealed IS NOT NULL"
     assert await pool.fetchval(held, books.account_id) == 0
-    assert [action for action, _ in await logged(pool, books)] == ["payer.erasure_asked", "payer.erased"]
+    assert [action for action, _ in await audit_entries(pool, books)] == ["payer.erasure_asked", "payer.erased"]
     platform = "SELECT count(*) FROM audit WHERE email = $1 AND action = 'payer.erased'"
     assert await pool.fetchval(platform, staff.email) == 1
     seen = await staff.post(f"{page}/apagar", on=page, **given)
     assert (seen.status, "Não guardamos nada" in seen.text) == (400, True)
 
 
-async def test_both_ask_for_the_password_again(pool: Pool, staff: Person, clock: Clock) -> None:
-    books, page = await shop(pool)
+async def test_export_and_erasure_ask_for_the_password_again(pool: Pool, staff: Person, clock: Clock) -> None:
+    books, page = await merchant_with_payer_page(pool)
     await books.charge(payer=PAYER | {"name": f"Ana {new_token()}"})
     form = await staff.opened(page)
     await pool.execute(
@@ -106,6 +106,6 @@ async def test_both_ask_for_the_password_again(pool: Pool, staff: Person, clock:
             f"{page}/{what}", form=form, document=DOCUMENT, mode="production", sure="yes", reason="x"
         )
         assert (seen.status, "step_up_password" in seen.html) == (403, True)
-    assert await logged(pool, books) == []
+    assert await audit_entries(pool, books) == []
     gone = await staff.get(f"/plataforma/lojas/{new_token()}/pagador")
     assert gone.status == 404

@@ -1,4 +1,4 @@
-"""The staff's section: apart from merchants' people, with decisions that are written down and hold at once."""
+"""The staff's section: separate from the merchants' dashboard; its decisions are audited and take effect at once."""
 
 import asyncio
 import csv
@@ -55,33 +55,33 @@ async def staff(pool: Pool, address: str) -> AsyncIterator[Person]:
         yield person
 
 
-def _whole(path: str) -> str:
+def _path_with_ids(path: str) -> str:
     return re.sub(r"\{[^}]*\}", NOBODY, path)
 
 
-# Two sections
+# Separation of the two sections
 
 
-async def test_every_page_of_the_section_is_for_staff_and_every_page_of_the_dashboard_is_not(
+async def test_staff_pages_are_closed_to_merchants_and_dashboard_pages_to_staff(
     address: str, pool: Pool, staff: Person
 ) -> None:
     merchant = await a_merchant(pool)
     async with person_of(address, merchant) as owner:
-        # With its own cookie under the other section's name as well.
+        # Also with the person's own session under the name of the other section's cookie.
         for person, table, root in ((owner, TABLE, "/plataforma"), (staff, PAINEL_TABLE, "/painel")):
             moved = {"Cookie": f"{root[1:]}={person.cookie()}"}
             for page in table:
                 for headers in (None, moved):
-                    seen = await person.ask(page.method, _whole(page.whole_path), headers=headers)
+                    seen = await person.ask(page.method, _path_with_ids(page.whole_path), headers=headers)
                     assert (seen.status, seen.where[: len(root) + 7]) == (303, f"{root}/entrar"), page.whole_path
     for page in TABLE:
         if page.method == "GET":
             wanted = 404 if "{" in page.whole_path else 200
-            assert (await staff.get(_whole(page.whole_path))).status == wanted, page.whole_path
+            assert (await staff.get(_path_with_ids(page.whole_path))).status == wanted, page.whole_path
     assert (await staff.get("/plataforma/nada")).status == 404
 
 
-async def test_a_password_of_one_section_opens_nothing_in_the_other(address: str, pool: Pool, staff: Person) -> None:
+async def test_a_password_of_one_section_does_not_sign_in_to_the_other(address: str, pool: Pool, staff: Person) -> None:
     merchant = await a_merchant(pool)
     crossed = [
         Person(address, staff.email, staff.password),
@@ -95,15 +95,13 @@ async def test_a_password_of_one_section_opens_nothing_in_the_other(address: str
             await person.http.close()
 
 
-async def test_a_merchants_e_mail_becomes_no_staff_and_staff_no_ones_colleague(
-    address: str, pool: Pool, staff: Person
-) -> None:
+async def test_an_e_mail_cannot_belong_to_a_merchant_and_to_the_staff(address: str, pool: Pool, staff: Person) -> None:
     merchant = await a_merchant(pool)
     async with pool.acquire() as conn:
         with pytest.raises(Exception, match="VALIDATION_ERROR"):
             await add_staff(conn, merchant.dashboard.email, "x", role="admin", now=datetime.now(UTC))
     async with person_of(address, merchant) as owner:
-        # As of any other e-mail: the owner does not learn who works for the platform.
+        # The answer is the one for any other e-mail: the owner does not learn who works for the platform.
         asked = await owner.post("/painel/pessoas", on="/painel/pessoas", name="Ana", email=staff.email, role="owner")
         assert asked.status == 303
         for path in ("perfil", "acesso", "remover"):
@@ -114,7 +112,7 @@ async def test_a_merchants_e_mail_becomes_no_staff_and_staff_no_ones_colleague(
     assert (await staff.get("/plataforma")).status == 200
 
 
-async def test_where_there_is_one_cell_none_is_chosen(staff: Person) -> None:
+async def test_with_a_single_cell_no_choice_of_cell_is_offered(staff: Person) -> None:
     page = await staff.opened("/plataforma")
     assert "cell-choice" not in page.html
     assert "todas as contas desta" not in page.text
@@ -124,7 +122,7 @@ async def test_where_there_is_one_cell_none_is_chosen(staff: Person) -> None:
     assert "élulas" not in report.text
 
 
-async def test_the_report_of_webhooks_calls_their_state_what_the_merchants_page_does(pool: Pool, staff: Person) -> None:
+async def test_the_webhook_report_names_the_state_as_the_page_of_the_merchant_does(pool: Pool, staff: Person) -> None:
     account_id = (await a_merchant(pool)).account_id
     endpoint_id = new_id()
     await pool.execute(
@@ -143,11 +141,11 @@ async def test_the_report_of_webhooks_calls_their_state_what_the_merchants_page_
     await pool.execute("DELETE FROM webhook_endpoint WHERE endpoint_id = $1", endpoint_id)
 
 
-async def test_without_a_second_factor_nothing_opens_where_it_is_required(pool: Pool) -> None:
+async def test_where_a_second_factor_is_required_no_page_opens_without_it(pool: Pool) -> None:
     async with serving(pool, lambda: datetime.now(UTC), settings_with()) as strict, staff_of(pool, strict) as person:
         for page in TABLE:
             if page.method == "GET" and not page.early:
-                seen = await person.get(_whole(page.whole_path))
+                seen = await person.get(_path_with_ids(page.whole_path))
                 assert (seen.status, seen.where) == (303, "/plataforma/acesso/codigo"), page.whole_path
         assert "Falta um passo" in (await person.opened("/plataforma/acesso/codigo")).text
         suspended = await person.post("/plataforma/pix/suspender", reason="tentativa")
@@ -159,7 +157,9 @@ async def test_without_a_second_factor_nothing_opens_where_it_is_required(pool: 
 # Merchants
 
 
-async def test_merchants_are_found_by_what_staff_know_of_them(pool: Pool, address: str, staff: Person) -> None:
+async def test_merchants_are_found_by_id_document_beginning_of_the_name_or_a_persons_e_mail(
+    pool: Pool, address: str, staff: Person
+) -> None:
     merchant = await a_merchant(pool, "Ótica Ímpar 100% & Filhos")
     document = await pool.fetchval("SELECT document FROM account WHERE account_id = $1", merchant.account_id)
     shown = f"{document[:2]}.{document[2:5]}.{document[5:8]}/{document[8:12]}-{document[12:]}"
@@ -181,7 +181,7 @@ async def test_merchants_are_found_by_what_staff_know_of_them(pool: Pool, addres
     assert shown in page
 
 
-async def test_a_list_longer_than_a_page_is_walked_to_its_end_and_back(pool: Pool, staff: Person) -> None:
+async def test_a_list_longer_than_a_page_is_paged_to_its_end_and_back(pool: Pool, staff: Person) -> None:
     made = [await a_merchant(pool, f"Loja {n}", kyc="rejected") for n in range(30)]
     path, found, back = "/plataforma/lojas?situacao=rejected", [], ""
     for _ in range(10):
@@ -199,7 +199,7 @@ async def test_a_list_longer_than_a_page_is_walked_to_its_end_and_back(pool: Poo
     assert found[0] in first.html
 
 
-async def test_a_decision_about_a_registration_needs_its_reason_and_holds_in_the_api(
+async def test_rejecting_or_blocking_an_account_needs_a_reason_and_takes_effect_in_the_api(
     address: str, api: Api, staff: Person
 ) -> None:
     account_id = api.third.account_id
@@ -223,9 +223,9 @@ async def test_a_decision_about_a_registration_needs_its_reason_and_holds_in_the
     assert (await status("a"))[0] == 201
     assert (await decide("blocked", "suspeita de fraude")).status == 303
     for token in list(api.app.state.context.callers._known):
-        api.app.state.context.callers._known.pop(token)  # three seconds later
+        api.app.state.context.callers._known.pop(token)  # as after the three seconds for which the API caches a caller
     assert await status("b") == (403, "KYC_REQUIRED")
-    # What was made before is replayed and read; refunds, cancels and the sandbox go on.
+    # Replays and reads of earlier charges, refunds, cancels and the sandbox still work.
     assert (await status("a"))[0] == 200
     assert (await api.get("/v1/charges", token=production)).status == 200
     sandbox = await api.post("/v1/charges/pix", body, token=await api.token(api.third), key="s")
@@ -239,13 +239,13 @@ async def test_a_decision_about_a_registration_needs_its_reason_and_holds_in_the
         staff.email,
     ):
         assert said in page
-    # Its own people see that it is blocked, and not who decided.
+    # The merchant's people see the block, and not who decided it.
     async with person_of(address, api.third) as owner:
         assert "Cadastro bloqueado" in (await owner.opened("/painel")).text
         assert staff.email not in (await owner.opened("/painel/auditoria")).text
 
 
-async def test_an_id_that_is_nobodys_and_one_that_is_no_id_are_the_same_404(staff: Person) -> None:
+async def test_an_unknown_id_and_a_malformed_id_answer_the_same_404(staff: Person) -> None:
     for odd in (NOBODY, NOBODY.upper(), "0", "%00", "%2e%2e%2f", "é", "00000000-0000-0000-0000-000000000000"):
         for path in (f"/plataforma/lojas/{odd}", f"/plataforma/relatorios/{odd}"):
             seen = await staff.get(path)
@@ -257,7 +257,7 @@ async def test_an_id_that_is_nobodys_and_one_that_is_no_id_are_the_same_404(staf
 # PIX, partners, reports, audit
 
 
-async def test_suspending_pix_holds_in_the_next_request_and_is_written_down(api: Api, staff: Person) -> None:
+async def test_suspending_pix_takes_effect_with_the_next_request_and_is_audited(api: Api, staff: Person) -> None:
     production = await api.token(api.first, "production")
 
     async def status(key: str) -> int:
@@ -280,7 +280,7 @@ async def test_suspending_pix_holds_in_the_next_request_and_is_written_down(api:
     assert "Retomou o Pix avulso" in told
 
 
-async def test_a_partner_is_made_changed_and_shown(pool: Pool, staff: Person) -> None:
+async def test_a_partner_can_be_created_and_changed_and_the_creation_is_audited(pool: Pool, staff: Person) -> None:
     merchant = await a_merchant(pool)
     name = f"Parceira {merchant.account_id.hex[-6:]}"
     for share, account in (("101", ""), ("x", ""), ("1,234", ""), ("1", NOBODY), ("1", "x")):
@@ -301,7 +301,7 @@ async def test_a_partner_is_made_changed_and_shown(pool: Pool, staff: Person) ->
     assert f"Criou um parceiro {name} participação (%): 2,5 conta: {merchant.account_id}" in log
 
 
-async def test_partners_are_changed_at_home_alone(pool: Pool, staff: Person, monkeypatch: Any) -> None:
+async def test_partners_can_be_changed_in_the_home_cell_only(pool: Pool, staff: Person, monkeypatch: Any) -> None:
     async with transaction(pool) as conn:
         made = await create_integrator(conn, name="Parceira", account_id=None, now=datetime.now(UTC), share_bps=100)
     path, code = "/plataforma/parceiros", made.integrador_code
@@ -324,7 +324,7 @@ async def test_partners_are_changed_at_home_alone(pool: Pool, staff: Person, mon
         assert await find_integrator(conn, integrador_code=code) == made
 
 
-async def test_every_report_is_a_page_and_a_file_of_production(pool: Pool, staff: Person) -> None:
+async def test_every_report_is_a_page_and_two_files_about_production_only(pool: Pool, staff: Person) -> None:
     merchant = await a_merchant(pool)
     books = Books(pool, merchant.account_id, Seal(SETTINGS.secret_key))
     await books.paid(await books.charge(12_345, external_id="=SOMA(A1)"))
@@ -354,7 +354,7 @@ async def test_every_report_is_a_page_and_a_file_of_production(pool: Pool, staff
             assert (await staff.get(f"/plataforma/relatorios/{name}?{wrong}")).status == 400, (name, wrong)
         assert (await staff.get(f"/plataforma/relatorios/{name}?nada=1")).status == 400
     days = f"?conta={merchant.account_id}&de={today}&ate={today}"
-    # People read words; the file, which programs read as well, has the codes.
+    # The page shows words; the CSV file, which programs read as well, has the codes.
     page = await staff.opened(f"/plataforma/relatorios/settlement{days}")
     assert "Abertura" in page.text
     assert "Pagamento recebido" in page.text
@@ -395,50 +395,50 @@ async def test_a_report_compares_its_total_with_the_period_before_and_plots_it(p
         assert (too_long.status, f"ou passa de {days} dias." in too_long.text) == (400, True)
 
 
-async def test_rows_and_total_of_a_report_are_of_one_instant(pool: Pool, staff: Person, monkeypatch: Any) -> None:
+async def test_rows_and_total_of_a_report_are_read_at_one_instant(pool: Pool, staff: Person, monkeypatch: Any) -> None:
     merchant = await a_merchant(pool)
     await received_on(pool, merchant.account_id, (0, 150_00))
 
-    async def read_later(*asked: Any) -> Any:
+    async def read_after_another_payment(*asked: Any) -> Any:
         await received_on(pool, merchant.account_id, (0, 7_00))
         return await whole(*asked)
 
-    monkeypatch.setattr(reports, "whole", read_later)
+    monkeypatch.setattr(reports, "whole", read_after_another_payment)
     page = await staff.opened(f"/plataforma/relatorios/receipts?conta={merchant.account_id}")
     assert f"Pix 1 {brl(150_00)} 0 0 Total 1 {brl(150_00)} 0 0" in page.text
 
 
-async def test_a_report_is_asked_of_a_merchant_by_its_name(pool: Pool, staff: Person) -> None:
+async def test_a_report_can_be_requested_for_a_merchant_by_name(pool: Pool, staff: Person) -> None:
     word = f"Boticário {new_id().hex[-10:]}"
     first, second = await a_merchant(pool, word), await a_merchant(pool, f"{word} Filial")
     path = "/plataforma/relatorios/receipts"
 
-    async def asked(text: str) -> Seen:
+    async def request_report(text: str) -> Seen:
         return await staff.ask("GET", path, params={"conta": text})
 
     document = await pool.fetchval("SELECT document FROM account WHERE account_id = $1", first.account_id)
     for text in (word, word.upper(), str(first.account_id), first.dashboard.email):
-        seen = await asked(text)
+        seen = await request_report(text)
         assert (seen.status, f"Só {word} ." in seen.text) == (200, True), text
         assert f"/plataforma/relatorios/receipts/arquivo?conta={first.account_id}" in seen.html, text
     assert document
-    several = await asked(word[:-1])
+    several = await request_report(word[:-1])
     assert (several.status, "Qual loja?" in several.text) == (400, True)
     for merchant in (first, second):
         assert f"?conta={merchant.account_id}" in several.html
     assert "Baixar CSV" not in several.text
     third = await a_merchant(pool, word)
-    again = await asked(word)
+    again = await request_report(word)
     assert again.status == 400
     assert f"?conta={third.account_id}" in again.html
     assert f"?conta={second.account_id}" not in again.html
-    unknown = await asked("ninguém se chama assim")
+    unknown = await request_report("ninguém se chama assim")
     assert (unknown.status, "Nenhuma loja com este nome" in unknown.text) == (400, True)
     file = await staff.ask("GET", f"{path}/arquivo", params={"conta": "ninguém se chama assim"})
     assert file.status == 404
 
 
-async def test_a_file_that_a_browser_takes_slowly_holds_no_connection(
+async def test_a_file_sent_to_a_slow_browser_holds_no_connection(
     servers: Any, pool: Pool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     merchant = await a_merchant(pool)
@@ -450,16 +450,14 @@ async def test_a_file_that_a_browser_takes_slowly_holds_no_connection(
     try:
         lines = reports._lines(lambda: session(own), report, asked)
         assert b"opening" in await anext(lines)
-        async with session(own) as conn:  # somebody else's page
+        async with session(own) as conn:  # another reader's page
             assert await conn.fetchval("SELECT true")
         assert b"closing" in b"".join([block async for block in lines])
     finally:
-        own.terminate()  # whoever holds a connection is not waited for
+        own.terminate()  # does not wait for a connection that is still in use
 
 
-async def test_what_a_merchants_people_do_is_not_the_staffs_audit_and_the_other_way(
-    address: str, pool: Pool, staff: Person
-) -> None:
+async def test_the_audit_logs_of_merchants_and_of_staff_are_separate(address: str, pool: Pool, staff: Person) -> None:
     merchant = await a_merchant(pool)
     async with person_of(address, merchant) as owner:
         assert owner.email not in (await staff.opened("/plataforma/auditoria")).text
@@ -468,14 +466,16 @@ async def test_what_a_merchants_people_do_is_not_the_staffs_audit_and_the_other_
     assert await pool.fetchval("SELECT count(*) FROM account WHERE account_id = $1", account) == 0
 
 
-async def test_somebody_who_was_let_go_is_out_with_the_next_page(address: str, pool: Pool) -> None:
+async def test_a_deleted_member_of_staff_loses_access_with_the_next_page(address: str, pool: Pool) -> None:
     async with staff_of(pool, address) as person:
         assert (await person.get("/plataforma")).status == 200
         await pool.execute("DELETE FROM dashboard_user WHERE email = $1", person.email)
         assert (await person.get("/plataforma")).status == 303
 
 
-async def test_an_account_is_freed_of_refunding_the_payer_alone_with_a_reason(pool: Pool, staff: Person) -> None:
+async def test_allowing_an_account_to_refund_to_anyone_needs_a_reason_and_can_be_revoked(
+    pool: Pool, staff: Person
+) -> None:
     merchant = await a_merchant(pool)
     page = f"/plataforma/lojas/{merchant.account_id}"
     silent = await staff.post(f"{page}/devolucoes/liberar", on=page, reason=" ")
@@ -502,7 +502,7 @@ async def test_an_account_is_freed_of_refunding_the_payer_alone_with_a_reason(po
     ).status == 404
 
 
-async def test_a_payout_key_that_one_of_the_staff_asks_for_is_confirmed_by_another(
+async def test_a_payout_key_change_requested_by_staff_needs_a_second_member_of_staff(
     pool: Pool, staff: Person, address: str
 ) -> None:
     merchant = await a_merchant(pool)
@@ -540,7 +540,7 @@ async def test_a_payout_key_that_one_of_the_staff_asks_for_is_confirmed_by_anoth
         assert gone.status == 400
 
 
-async def test_a_share_above_twenty_percent_takes_two_of_the_staff(pool: Pool, staff: Person, address: str) -> None:
+async def test_a_share_above_twenty_percent_needs_two_members_of_staff(pool: Pool, staff: Person, address: str) -> None:
     path = "/plataforma/parceiros"
     name = f"Parceira {new_id().hex[:8]}"
     share = "SELECT share_bps FROM integrator_share WHERE integrador_code = $1 ORDER BY since DESC LIMIT 1"
@@ -560,7 +560,7 @@ async def test_a_share_above_twenty_percent_takes_two_of_the_staff(pool: Pool, s
         assert await pool.fetchval(share, code) == 2_001
         late = await colleague.post(f"{path}/{code}/confirmar", on=one, proposal_id=found[1])
         assert (late.status, "não espera mais" in late.text) == (400, True)
-        # What one may give alone holds at once; another one above waits, and may be withdrawn.
+        # A share of up to 20 % takes effect at once; a higher one waits, and may be withdrawn.
         for given, held in (("20,00", 2_000), ("20,00", 2_000), ("100", 2_000)):
             assert (await staff.post(f"{path}/{code}", on=one, share=given, active="yes")).status == 303
             assert await pool.fetchval(share, code) == held
@@ -579,7 +579,7 @@ async def test_a_share_above_twenty_percent_takes_two_of_the_staff(pool: Pool, s
     ]  # fmt: skip
 
 
-async def test_a_share_that_is_lowered_meanwhile_is_not_raised_again_by_one(pool: Pool, staff: Person) -> None:
+async def test_a_stale_form_of_one_person_does_not_restore_a_share_lowered_meanwhile(pool: Pool, staff: Person) -> None:
     path = "/plataforma/parceiros"
     async with transaction(pool) as conn:
         made = await create_integrator(conn, name="Parceira", account_id=None, now=datetime.now(UTC), share_bps=3_000)
@@ -599,7 +599,7 @@ async def test_a_share_that_is_lowered_meanwhile_is_not_raised_again_by_one(pool
 # Queues
 
 
-async def test_what_receivers_do_not_take_and_what_sandboxes_leave_is_no_lag(conn: Any) -> None:
+async def test_failing_or_paused_receivers_and_sandboxes_do_not_count_as_webhook_lag(conn: Any) -> None:
     now, merchant = (
         datetime.now(UTC),
         await create_merchant(conn, name="Loja", address=True, kyc="approved", now=datetime.now(UTC)),
@@ -611,7 +611,7 @@ async def test_what_receivers_do_not_take_and_what_sandboxes_leave_is_no_lag(con
     before = {each.name: each.waiting for each in await queues(conn)}
     assert set(before) >= {"webhooks", "webhooks_failing", "webhooks_held"}
 
-    async def added(*, test: bool, lane: str, state: str = "pending") -> dict[str, int]:
+    async def change_of_queues(*, test: bool, lane: str, state: str = "pending") -> dict[str, int]:
         begun = conn.transaction()
         await begun.start()
         await conn.execute(
@@ -628,9 +628,9 @@ async def test_what_receivers_do_not_take_and_what_sandboxes_leave_is_no_lag(con
         await begun.rollback()
         return {name: count - before[name] for name, count in after.items() if count != before[name]}
 
-    assert await added(test=False, lane="open") == {"webhooks": 1}
-    assert await added(test=False, lane="broken") == {"webhooks_failing": 1}
-    assert await added(test=False, lane="paused", state="held") == {"webhooks_held": 1}
+    assert await change_of_queues(test=False, lane="open") == {"webhooks": 1}
+    assert await change_of_queues(test=False, lane="broken") == {"webhooks_failing": 1}
+    assert await change_of_queues(test=False, lane="paused", state="held") == {"webhooks_held": 1}
     for state in ("pending", "held"):
-        assert await added(test=True, lane="broken", state=state) == {}
+        assert await change_of_queues(test=True, lane="broken", state=state) == {}
     assert [span(timedelta(seconds=each)) for each in (59, 2339, 9000, 400_000)] == ["59 s", "38 min", "2 h", "4 dias"]

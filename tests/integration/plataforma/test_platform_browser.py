@@ -1,4 +1,4 @@
-"""The staff's section and the pages about people in a real browser: readable, named, and as wide as the screen."""
+"""The staff's section and the pages about people in a real browser: readable, labelled, and fitting the screen."""
 
 from datetime import UTC, datetime
 from itertools import pairwise
@@ -18,7 +18,7 @@ pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="no browser on this mac
 WIDER = "document.documentElement.scrollWidth - document.documentElement.clientWidth"
 
 
-async def test_every_page_of_people_and_staff_is_readable_named_and_as_wide_as_the_screen(
+async def test_every_page_of_people_and_staff_fits_the_screen_with_contrast_labels_and_headings(
     pool: Pool, servers: Any, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
     merchant = await a_merchant(pool, LONG)

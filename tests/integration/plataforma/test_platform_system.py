@@ -1,4 +1,4 @@
-"""Staff and the request log in front of the whole system: accounts from the command line, every API process."""
+"""Staff and the request log on the whole system: staff accounts by the command line, and every API process."""
 
 import asyncio
 import re
@@ -15,7 +15,7 @@ WITHIN_S = 1.0
 LOGGED_WITHIN_S = 10.0
 
 
-async def test_dev_json_names_somebody_of_the_staff_and_merchants_as_before(system: System) -> None:
+async def test_dev_json_names_a_member_of_staff_and_the_merchants(system: System) -> None:
     assert set(system.dev) >= {"base_url", "app_url", "docs_url", "bank_url", "merchants", "staff"}
     assert set(system.dev["staff"]) == {"email", "password"}
     person = Person(system.app_url, **system.dev["staff"], root="/plataforma")
@@ -24,7 +24,7 @@ async def test_dev_json_names_somebody_of_the_staff_and_merchants_as_before(syst
         for path in ("", "/lojas", "/parceiros", "/relatorios", "/equipe", "/auditoria"):
             assert (await person.get(f"/plataforma{path}")).status == 200, path
         for merchant in system.merchants:
-            # By the role that production has, whatever it is looked for by.
+            # The search runs with the database role of production, for every kind of text.
             for typed in ("529.982.247-25", "pedido de ninguém", "E" + "9" * 31, "0" * 20, "req_0123456789ab"):
                 seen = await person.post("/plataforma/busca", on="/plataforma/busca", q=typed)
                 assert seen.status == 200, (typed, seen.text[:200])
@@ -34,27 +34,27 @@ async def test_dev_json_names_somebody_of_the_staff_and_merchants_as_before(syst
         await person.http.close()
 
 
-async def test_staff_come_and_go_on_the_command_line(system: System) -> None:
+async def test_staff_are_created_changed_reset_and_removed_on_the_command_line(system: System) -> None:
     email = f"equipe.{secrets.token_hex(4)}@example.com"
     sent = {"email": email, "mailed": True}
     assert system.json("staff", "create", "--email", email.upper()) == sent
-    assert _listed(system)[email] == ("admin", True)
+    assert _staff_list(system)[email] == ("admin", True)
     assert system.quita("staff", "create", "--email", email).returncode == 1
     person = Person(system.app_url, email, "a senha da equipe", root="/plataforma")
     try:
         assert (await person.sign_in()).status == 403
-        first = await _chosen(system, person, set())
+        first = await _choose_password(system, person, set())
         assert (await person.sign_in()).status == 303
         assert email in (await person.opened("/plataforma/equipe")).text
         role = ("--email", email, "--role", "finance")
         assert system.json("staff", "role", *role) == {"email": email, "role": "finance"}
-        assert _listed(system)[email] == ("finance", False)
+        assert _staff_list(system)[email] == ("finance", False)
         assert (await person.get("/plataforma/equipe")).status == 403
         assert (await person.get("/plataforma/devolucoes")).status == 200
         assert system.json("staff", "reset", "--email", email) == sent
         assert (await person.get("/plataforma")).status == 303
         person.password = "outra senha da equipe"
-        await _chosen(system, person, {first})
+        await _choose_password(system, person, {first})
         assert (await person.sign_in()).status == 303
         assert system.json("staff", "remove", "--email", email) == {"email": email, "removed": True}
         assert (await person.get("/plataforma")).status == 303
@@ -65,14 +65,14 @@ async def test_staff_come_and_go_on_the_command_line(system: System) -> None:
         assert (refused.returncode, "is not of the staff" in refused.stderr) == (1, True)
 
 
-async def test_the_last_admin_stays_and_a_role_is_one_that_there_is(system: System) -> None:
+async def test_the_last_admin_can_be_neither_removed_nor_demoted_and_unknown_roles_are_refused(system: System) -> None:
     email = f"equipe.{secrets.token_hex(4)}@example.com"
     refused = system.quita("staff", "create", "--email", email, "--role", "owner")
     assert (refused.returncode, "invalid choice" in refused.stderr) == (2, True)
     made = system.json("staff", "create", "--email", email, "--role", "support", "--name", "Ana Lima")
     assert made == {"email": email, "mailed": True}
     admin = system.dev["staff"]["email"]
-    for other, (role, _) in _listed(system).items():
+    for other, (role, _) in _staff_list(system).items():
         if role == "admin" and other != admin:
             system.json("staff", "remove", "--email", other)
     for words in (("remove",), ("role", "--role", "support")):
@@ -92,20 +92,20 @@ async def test_the_last_admin_stays_and_a_role_is_one_that_there_is(system: Syst
         await person.http.close()
 
 
-def _listed(system: System) -> dict[str, tuple[str, bool]]:
-    """Role by e-mail, and whether no password was chosen yet."""
+def _staff_list(system: System) -> dict[str, tuple[str, bool]]:
+    """By e-mail: the role, and whether the person has yet to choose a password."""
     return {each["email"]: (each["role"], each["fresh"]) for each in system.json("staff", "list")}
 
 
-async def _chosen(system: System, person: Person, before: set[str]) -> str:
-    """Follow the link that the mail catcher has for this person, and choose the password."""
-    found = await until_answer(lambda: _links(system, person, before))
+async def _choose_password(system: System, person: Person, before: set[str]) -> str:
+    """Follow this person's link in the mail catcher, choose the password, and return the link."""
+    found = await until_answer(lambda: _mailed_links(system, person, before))
     seen = await person.post(found[0], on=found[0], new=person.password, again=person.password)
     assert (seen.status, seen.where) == (303, f"{person.root}/entrar?senha=1"), seen.text[:300]
     return str(found[0])
 
 
-async def _links(system: System, person: Person, before: set[str]) -> list[str]:
+async def _mailed_links(system: System, person: Person, before: set[str]) -> list[str]:
     listed = await person.opened("/correio")
     items = re.findall(r"<li>.*?</li>", listed.html, re.DOTALL)
     links = []
@@ -139,8 +139,8 @@ async def test_suspended_pix_is_refused_by_every_process_within_a_second(system:
             token = await merchant.production.token()
 
             async def statuses() -> set[int]:
-                # A connection each: every process is asked.
-                async def one() -> int:
+                # A new connection for each request, so that every process answers some of them.
+                async def post_charge() -> int:
                     connector = aiohttp.TCPConnector(force_close=True)
                     headers = {"Authorization": f"Bearer {token}", "Idempotency-Key": secrets.token_hex(8)}
                     body = {"account_id": str(merchant.record.account_id), "amount": "1.00"}
@@ -150,14 +150,14 @@ async def test_suspended_pix_is_refused_by_every_process_within_a_second(system:
                     ):
                         return answer.status
 
-                return set(await asyncio.gather(*(one() for _ in range(8))))
+                return set(await asyncio.gather(*(post_charge() for _ in range(8))))
 
             assert await statuses() == {201}
             await person.post("/plataforma/pix/suspender", on="/plataforma", reason="ensaio")
             try:
                 began, asked_s = time.monotonic(), 0.0
                 while await statuses() != {403}:
-                    assert asked_s < WITHIN_S, "what is asked later than that is refused"
+                    assert asked_s < WITHIN_S, "a request later than that must be refused"
                     asked_s = time.monotonic() - began
             finally:
                 await person.post("/plataforma/pix/retomar", on="/plataforma")
@@ -166,7 +166,7 @@ async def test_suspended_pix_is_refused_by_every_process_within_a_second(system:
         await person.http.close()
 
 
-async def test_what_a_program_asked_of_any_process_is_in_its_owners_log(system: System) -> None:
+async def test_requests_to_any_api_process_are_in_the_owners_request_log(system: System) -> None:
     async with new_merchant(system) as merchant, person_of(system.app_url, merchant.record) as owner:
         token = await merchant.production.token()
         headers = {"Authorization": f"Bearer {token}"}

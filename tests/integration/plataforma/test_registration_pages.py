@@ -1,4 +1,4 @@
-"""A merchant from nothing: registered by staff, completed by its owner, approved, and what each of them sees of it."""
+"""A merchant's registration: staff create it, its owner completes it, staff approve it, and each sees its state."""
 
 import secrets
 from collections.abc import AsyncIterator
@@ -29,8 +29,8 @@ class Environment(NamedTuple):
     address: str
     staff: Person
 
-    async def registered(self, **more: str) -> tuple[str, str]:
-        """The account and its owner's e-mail."""
+    async def register(self, **more: str) -> tuple[str, str]:
+        """Register a merchant; return its account_id and its owner's e-mail."""
         email = f"dona.{secrets.token_hex(4)}@example.com"
         made = await self.staff.post(NEW, on=NEW, email=email.upper(), **{**FORM, **more})
         assert made.status == 303, made.text[:500]
@@ -44,8 +44,8 @@ async def env(pool: Pool) -> AsyncIterator[Environment]:
         yield Environment(pool, clock, settings, address, staff)
 
 
-async def test_a_merchant_goes_from_nothing_to_approved(env: Environment) -> None:
-    account_id, email = await env.registered()
+async def test_a_merchant_is_registered_signs_in_and_is_approved(env: Environment) -> None:
+    account_id, email = await env.register()
     page = f"/plataforma/lojas/{account_id}"
     shown = (await env.staff.opened(page)).text
     for said in ("Em análise", "11.444.777/0001-61", "Rua das Flores, 10", "CEP 53010-000", "Um proprietário que já"):
@@ -63,7 +63,7 @@ async def test_a_merchant_goes_from_nothing_to_approved(env: Environment) -> Non
             "Nada da sua parte", "ajuda@quita.example", "1.000 por segundo",
         ):  # fmt: skip
             assert said in company.text, said
-        # The key is recognised and not given away.
+        # The payout key is not shown whole.
         assert "financeiro@aurora.example" not in company.html
         assert "Um proprietário que já" not in (await env.staff.opened(page)).text
         assert "nenhuma" in (await owner.opened("/painel/tokens")).text.lower()
@@ -78,7 +78,7 @@ async def test_a_merchant_goes_from_nothing_to_approved(env: Environment) -> Non
         await owner.http.close()
 
 
-async def test_what_cannot_be_is_said_beside_its_field_and_nothing_typed_is_lost(env: Environment) -> None:
+async def test_an_invalid_registration_is_refused_beside_its_field_and_keeps_the_typed_values(env: Environment) -> None:
     taken = (await a_merchant(env.pool)).dashboard.email
     for field, value in (
         ("document", "11.444.777/0001-62"), ("document", "390.533.447-05"), ("name", ""), ("payout_key", "x"),
@@ -95,8 +95,8 @@ async def test_what_cannot_be_is_said_beside_its_field_and_nothing_typed_is_lost
     assert await env.pool.fetchval("SELECT count(*) FROM dashboard_user WHERE email = 'livre@example.com'") == 0
 
 
-async def test_what_is_missing_is_said_instead_of_approving(env: Environment) -> None:
-    account_id, _ = await env.registered()
+async def test_an_incomplete_registration_is_not_approved_and_the_page_names_what_is_missing(env: Environment) -> None:
+    account_id, _ = await env.register()
     page = f"/plataforma/lojas/{account_id}"
     await env.pool.execute("UPDATE account SET address = NULL WHERE account_id = $1::text::uuid", account_id)
     decided = await env.staff.post(f"{page}/cadastro", on=page, kyc="approved")
@@ -107,8 +107,8 @@ async def test_what_is_missing_is_said_instead_of_approving(env: Environment) ->
     assert (await env.staff.post(f"{page}/cadastro", on=page, kyc="approved")).status == 303
 
 
-async def test_a_registration_is_corrected_until_it_is_approved_and_then_its_address(env: Environment) -> None:
-    account_id, _ = await env.registered()
+async def test_a_registration_can_be_corrected_until_approval_and_then_only_its_address(env: Environment) -> None:
+    account_id, _ = await env.register()
     page, edit = f"/plataforma/lojas/{account_id}", f"/plataforma/lojas/{account_id}/dados"
     assert 'value="Padaria Aurora Ltda"' in (await env.staff.opened(edit)).html
     changed: dict[str, Any] = {**ADDRESS, "name": "Padaria Alba", "document": "16.727.230/0001-97", "city": "Recife"}
@@ -129,8 +129,8 @@ async def test_a_registration_is_corrected_until_it_is_approved_and_then_its_add
     assert ("Padaria Alba" in shown, "Rua das Flores, 100" in shown) == (True, True)
 
 
-async def test_limits_are_set_and_taken_back(env: Environment) -> None:
-    account_id, _ = await env.registered()
+async def test_rate_limits_of_an_account_can_be_set_and_reset(env: Environment) -> None:
+    account_id, _ = await env.register()
     page = f"/plataforma/lojas/{account_id}"
     row = "SELECT rate_per_s, rate_burst FROM account WHERE account_id = $1"
     for odd in ("0", "-1", "x", "1000001"):
@@ -142,7 +142,7 @@ async def test_limits_are_set_and_taken_back(env: Environment) -> None:
     assert tuple(await env.pool.fetchrow(row, account_id) or ()) == (None, None)
 
 
-async def test_staff_let_an_owner_in_again_and_a_lost_factor_needs_its_reason(env: Environment) -> None:
+async def test_staff_send_an_owner_an_access_link_and_need_a_reason_to_clear_a_lost_factor(env: Environment) -> None:
     merchant = await a_merchant(env.pool)
     email, page = merchant.dashboard.email, f"/plataforma/lojas/{merchant.account_id}"
     await env.pool.execute("UPDATE dashboard_user SET totp_sealed = 'x', totp_since = now() WHERE email = $1", email)
@@ -164,7 +164,7 @@ async def test_staff_let_an_owner_in_again_and_a_lost_factor_needs_its_reason(en
     assert env.staff.email not in said
 
 
-async def test_what_works_while_a_registration_waits_is_what_the_first_page_says(env: Environment) -> None:
+async def test_the_first_page_says_what_works_in_each_state_of_the_registration(env: Environment) -> None:
     merchant = await a_merchant(env.pool, kyc="pending")
     async with person_of(env.address, merchant) as owner:
         first = (await owner.opened("/painel")).text
@@ -175,7 +175,7 @@ async def test_what_works_while_a_registration_waits_is_what_the_first_page_says
         assert "por inteiro" not in first
         assert "sem ele não há boletos, nem no teste. No teste, todo o resto funciona." in first
         company = await owner.opened("/painel/empresa")
-        assert '<a href="#address">Endereço completo' in company.html, "leads to its form"
+        assert '<a href="#address">Endereço completo' in company.html, "the notice links to its form"
         async with colleague_of(env.pool, env.address, merchant, "finance") as finance:
             assert 'action="/painel/empresa/endereco"' not in (await finance.opened("/painel/empresa")).html
             assert (await finance.post("/painel/empresa/endereco", on="/painel/empresa", **ADDRESS)).status == 403
@@ -191,7 +191,7 @@ async def test_what_works_while_a_registration_waits_is_what_the_first_page_says
             )  # fmt: skip
             first = (await owner.opened("/painel")).text
             assert said in first
-            # Why an account was blocked is between the platform and whoever looks into it.
+            # The merchant sees the reason of a rejection, and not the reason of a block.
             assert ("falta um papel" in first) == (kyc == "rejected")
         await env.pool.execute("UPDATE account SET kyc = 'approved' WHERE account_id = $1", merchant.account_id)
         assert 'class="notice"' not in (await owner.opened("/painel")).html

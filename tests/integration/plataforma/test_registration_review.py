@@ -1,4 +1,4 @@
-"""A registration is judged by what stands on its page: what was looked at, by whom, whether it changed, and notes."""
+"""The review of a registration: which items were checked, by whom, whether they changed since, and staff's notes."""
 
 import re
 from collections.abc import AsyncIterator
@@ -27,13 +27,13 @@ async def staff(pool: Pool, address: str) -> AsyncIterator[Person]:
         yield person
 
 
-def seen_of(page: Seen, item: str) -> str:
+def hash_of_item(page: Seen, item: str) -> str:
     found = re.search(rf'name="item" value="{item}"><input type="hidden" name="seen" value="([0-9a-f]+)"', page.html)
     assert found, item
     return found[1]
 
 
-async def test_what_was_looked_at_has_a_name_and_falls_when_it_is_corrected(
+async def test_a_checked_item_names_its_reviewer_and_needs_a_new_check_once_its_data_change(
     pool: Pool, staff: Person, address: str
 ) -> None:
     merchant = await a_merchant(pool, "Quitanda da Dona Zefa", kyc="pending")
@@ -43,7 +43,7 @@ async def test_what_was_looked_at_has_a_name_and_falls_when_it_is_corrected(
     assert "Ainda por conferir: empresa, endereço, pessoas, chave dos saques, atividade." in page.text
     assert "https://solucoes.receita.fazenda.gov.br/" in page.html
     for item in ReviewItem:
-        done = await staff.post(f"{one}/conferencia", on=one, item=item, seen=seen_of(page, item))
+        done = await staff.post(f"{one}/conferencia", on=one, item=item, seen=hash_of_item(page, item))
         assert done.status == 303
     page = await staff.opened(one)
     assert "Falta conferir" not in page.text
@@ -51,9 +51,9 @@ async def test_what_was_looked_at_has_a_name_and_falls_when_it_is_corrected(
     assert page.text.count(f", {staff.email}") >= 5
     await pool.execute("UPDATE account SET name = 'Quitanda do Seu Zé' WHERE account_id = $1", merchant.account_id)
     changed = await staff.opened(one)
-    # Who the company is, and what it does, were those of another name; address, people and key stand.
+    # Company and activity were checked under another name; address, people and key stay checked.
     assert changed.text.count("Mudou depois de conferido") == 2
-    # Who looked at the page before the correction has not looked at what there is now.
+    # A check of a page opened before the correction does not count for the corrected data.
     late = await staff.post(f"{one}/conferencia", on=one, item="address", seen="00" * 32)
     assert late.status == 303
     assert (await staff.opened(one)).text.count("Mudou depois de conferido") == 3
@@ -63,12 +63,12 @@ async def test_what_was_looked_at_has_a_name_and_falls_when_it_is_corrected(
     log = (await staff.opened("/plataforma/auditoria")).text
     assert "Conferiu uma parte de um cadastro" in log
     assert "Desmarcou uma parte de um cadastro" in log
-    # It decides nothing: an approval is what it was.
+    # The checks decide nothing: an approval is possible as without them.
     approved = await staff.post(f"{one}/cadastro", on=one, kyc="approved")
     assert approved.status in (303, 400)
 
 
-async def test_a_check_of_nothing_is_refused_and_leaves_nothing(pool: Pool, staff: Person) -> None:
+async def test_a_check_of_an_unknown_item_or_account_is_refused_and_stores_nothing(pool: Pool, staff: Person) -> None:
     merchant = await a_merchant(pool, kyc="pending")
     one = f"/plataforma/lojas/{merchant.account_id}"
     for item, seen, status in (("nothing", "00" * 32, 404), ("company", "00", 400), ("company", "x" * 64, 400)):
@@ -79,7 +79,9 @@ async def test_a_check_of_nothing_is_refused_and_leaves_nothing(pool: Pool, staf
     assert not await pool.fetchval("SELECT count(*) FROM registration_check WHERE account_id = $1", merchant.account_id)
 
 
-async def test_notes_stay_with_the_account_for_staff_alone(pool: Pool, staff: Person, address: str) -> None:
+async def test_notes_about_an_account_are_stored_and_shown_to_staff_only(
+    pool: Pool, staff: Person, address: str
+) -> None:
     merchant = await a_merchant(pool)
     one = f"/plataforma/lojas/{merchant.account_id}"
     for wrong in (" ", "x" * 2_001):

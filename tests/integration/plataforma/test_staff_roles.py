@@ -1,4 +1,4 @@
-"""No page offers what its reader may not do, and who only reads is shown no person's document."""
+"""No staff page offers an action that its reader may not take, and a role that only reads sees no whole document."""
 
 import re
 from collections.abc import AsyncIterator
@@ -34,7 +34,7 @@ async def address(pool: Pool) -> AsyncIterator[str]:
 
 @pytest_asyncio.fixture(scope="module", loop_scope="session")
 async def pages(pool: Pool) -> AsyncIterator[list[str]]:
-    """Every kind of page of the section, with something to do on it."""
+    """A page of every kind in the section, each with something to act on."""
     now, seal, source = datetime.now(UTC), Seal(SETTINGS.secret_key), f"E99999994{new_id().hex[:23]}"
     merchant = await merchant_at(pool, "https://receiver.example.com/hook")
     account = merchant.account_id
@@ -52,7 +52,7 @@ async def pages(pool: Pool) -> AsyncIterator[list[str]]:
     async with transaction(pool) as conn:
         await suspend_money(conn, [money], bank="001", now=now)
         await ask_payout_key(conn, account, PayoutKey(KEY, KEY), by="bia@example.com", by_staff=True, now=now)
-    order = await _stuck(pool, account, now)
+    order = await _insert_stuck_order(pool, account, now)
     yield [
         "", "/busca", "/lojas", "/lojas/nova", f"/lojas/{account}", f"/lojas/{account}/dados",
         f"/lojas/{account}/pagador", "/pendencias", "/divergencias", "/a-identificar",
@@ -62,7 +62,7 @@ async def pages(pool: Pool) -> AsyncIterator[list[str]]:
     await pool.execute("DELETE FROM bank_order WHERE order_id = $1", order)
 
 
-async def _stuck(pool: Pool, account: UUID, now: datetime) -> UUID:
+async def _insert_stuck_order(pool: Pool, account: UUID, now: datetime) -> UUID:
     order_id = new_id()
     await pool.execute(
         "INSERT INTO bank_order (order_id, account_id, charge_id, test, bank, kind, request, state, attempts, due_at,"
@@ -73,14 +73,16 @@ async def _stuck(pool: Pool, account: UUID, now: datetime) -> UUID:
 
 
 @pytest_asyncio.fixture(loop_scope="session", params=ROLES)
-async def somebody(request: pytest.FixtureRequest, pool: Pool, address: str) -> AsyncIterator[tuple[str, Person]]:
+async def role_and_person(
+    request: pytest.FixtureRequest, pool: Pool, address: str
+) -> AsyncIterator[tuple[str, Person]]:
     role: str = request.param
     async with staff_of(pool, address, role=role) as person:
         yield role, person
 
 
 def row_of(method: str, path: str) -> Page:
-    """The row of the table that serves this address: the one with the fewest parts that vary."""
+    """The row of the table that serves this path: of those that match, the one with the fewest parameters."""
     rows = [
         row
         for row in TABLE
@@ -90,7 +92,7 @@ def row_of(method: str, path: str) -> Page:
     return min(rows, key=lambda row: row.whole_path.count("{"))
 
 
-def offered(html: str) -> set[tuple[str, str]]:
+def actions_offered(html: str) -> set[tuple[str, str]]:
     forms = re.findall(r'<form[^>]*?method="(post|get)"[^>]*? action="([^"?]+)', html)
     more = re.findall(r' formaction="([^"?]+)', html)
     links = re.findall(r'<a[^>]* href="(/plataforma[^"?#]*)', html)
@@ -99,19 +101,21 @@ def offered(html: str) -> set[tuple[str, str]]:
     )
 
 
-async def test_no_page_offers_what_its_reader_may_not_do(somebody: tuple[str, Person], pages: list[str]) -> None:
-    role, person = somebody
+async def test_no_page_offers_an_action_that_its_reader_may_not_take(
+    role_and_person: tuple[str, Person], pages: list[str]
+) -> None:
+    role, person = role_and_person
     done: set[str] = set()
     for path in pages:
         seen = await person.get(f"/plataforma{path}")
         assert (seen.status == 200) == (role in row_of("GET", f"/plataforma{path}").roles), (path, seen.status)
         if seen.status != 200:
             continue
-        for method, to in offered(seen.html):
+        for method, to in actions_offered(seen.html):
             row = row_of(method, to)
             assert role in row.roles, f"{path or '/'} offers {method} {to} to {role}"
             done.add(f"{row.method} {row.path}")
-    # The test looks at something: what the role is for is offered on these pages.
+    # The pages do offer the actions that each role is for, so the check above is not empty.
     assert "POST /sair" in done
     one = "/lojas/{account_id:str}"
     own = {
@@ -129,7 +133,7 @@ async def test_no_page_offers_what_its_reader_may_not_do(somebody: tuple[str, Pe
         assert changing <= {"POST /busca", "POST /sair", "POST /sair-de-tudo", "POST /acesso/senha"}
 
 
-async def test_who_only_reads_is_shown_no_persons_document(pool: Pool, address: str, pages: list[str]) -> None:
+async def test_a_role_that_only_reads_sees_every_document_masked(pool: Pool, address: str, pages: list[str]) -> None:
     async with staff_of(pool, address, role="support") as person:
         read = [await person.get(f"/plataforma{path}") for path in pages]
     html = " ".join(each.html for each in read if each.status == 200)
@@ -139,7 +143,7 @@ async def test_who_only_reads_is_shown_no_persons_document(pool: Pool, address: 
         assert whole not in html, whole
 
 
-def test_support_of_the_staff_sees_payers_masked_where_a_merchants_support_does_not() -> None:
-    """The roles are called alike."""
+def test_support_of_the_platform_sees_payers_masked_and_support_of_a_merchant_does_not() -> None:
+    """The two roles have the same name."""
     assert grants_of(PAINEL)["support"].payers
     assert not any(grant.payers for grant in grants_of(TABLE).values())

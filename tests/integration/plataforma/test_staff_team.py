@@ -1,4 +1,4 @@
-"""The platform's admins let people in, give roles and let people go; all admins are mailed, and the log has it."""
+"""Admins of the platform invite people, change roles and remove people; all admins are mailed, and it is audited."""
 
 import asyncio
 import secrets
@@ -47,8 +47,8 @@ class Environment(NamedTuple):
         letters = await letters_to(self.pool, self.settings, email, now=self.clock.now())
         return " ".join(" ".join(f"{each['Subject']} {words_of(each)}" for each in letters).split())
 
-    async def told(self, *said: str) -> None:
-        """The newest letter to the admin says all of this."""
+    async def expect_letter(self, *said: str) -> None:
+        """Assert that the newest letter to the admin contains all of these texts."""
         letters = await letters_to(self.pool, self.settings, self.admin.email, now=self.clock.now())
         words = " ".join(f"{letters[-1]['Subject']} {words_of(letters[-1])}".split())
         for each in said:
@@ -57,8 +57,8 @@ class Environment(NamedTuple):
     async def row(self, email: str) -> Any:
         return await self.pool.fetchrow("SELECT * FROM dashboard_user WHERE email = $1", email)
 
-    async def invited(self, email: str, role: str) -> Person:
-        """Let in by the admin, and signed in."""
+    async def invite(self, email: str, role: str) -> Person:
+        """Invite a person as the admin; return the person, signed in."""
         made = await self.admin.post(TEAM, on=TEAM, name="Ana Lima", email=email.upper(), role=role)
         assert made.where == f"{TEAM}?feito=convite", made.text[:400]
         person = Person(self.address, email, FRESH, "/plataforma")
@@ -71,7 +71,7 @@ class Environment(NamedTuple):
 @pytest_asyncio.fixture(loop_scope="session")
 async def env(pool: Pool) -> AsyncIterator[Environment]:
     settings, clock = settings_with(STAFF_TOTP_REQUIRED="0"), Clock()
-    # Of all that other tests left, fewer than are mailed.
+    # Staff left by other tests are deleted, so that there are fewer admins than the most that are mailed.
     await pool.execute("DELETE FROM dashboard_user WHERE account_id IS NULL")
     async with serving(pool, clock.now, settings) as address, staff_of(pool, address) as admin:
         yield Environment(pool, clock, settings, address, admin)
@@ -86,9 +86,9 @@ async def log_of(env: Environment, email: str) -> list[tuple[str, str]]:
     return [(row["action"], row["email"]) for row in rows]
 
 
-async def test_who_is_let_in_chooses_the_password_and_opens_what_the_role_opens(env: Environment) -> None:
+async def test_an_invited_member_of_staff_chooses_a_password_and_gets_the_access_of_the_role(env: Environment) -> None:
     email = an_email()
-    ana = await env.invited(email, "finance")
+    ana = await env.invite(email, "finance")
     try:
         page = await env.admin.opened(TEAM)
         assert f"Ana Lima {email} Financeiro" in page.text
@@ -110,13 +110,13 @@ async def test_who_is_let_in_chooses_the_password_and_opens_what_the_role_opens(
     assert await log_of(env, email) == [("staff.invited", env.admin.email)]
 
 
-async def test_a_role_holds_from_the_next_page_on(env: Environment) -> None:
-    ana = await env.invited(an_email(), "support")
+async def test_a_changed_role_takes_effect_with_the_next_page(env: Environment) -> None:
+    ana = await env.invite(an_email(), "support")
     try:
         assert (await ana.get("/plataforma/devolucoes")).status == 403
         changed = await env.admin.post(f"{TEAM}/perfil", on=TEAM, email=ana.email, role="finance")
         assert changed.where == f"{TEAM}?feito=perfil"
-        await env.told("O perfil de uma pessoa da equipe mudou", ana.email, "Financeiro", env.admin.email)
+        await env.expect_letter("O perfil de uma pessoa da equipe mudou", ana.email, "Financeiro", env.admin.email)
         assert (await ana.get("/plataforma/devolucoes")).status == 200
         assert (await env.admin.post(f"{TEAM}/perfil", on=TEAM, email=ana.email, role="support")).status == 303
         assert (await ana.get("/plataforma/devolucoes")).status == 403
@@ -124,8 +124,8 @@ async def test_a_role_holds_from_the_next_page_on(env: Environment) -> None:
         await ana.http.close()
 
 
-async def test_who_is_removed_is_out_with_the_next_page(env: Environment) -> None:
-    ana = await env.invited(an_email(), "admin")
+async def test_a_removed_member_of_staff_loses_access_with_the_next_page(env: Environment) -> None:
+    ana = await env.invite(an_email(), "admin")
     try:
         unsure = await env.admin.post(f"{TEAM}/remover", on=TEAM, email=ana.email)
         assert (unsure.status, "Confirme que quer remover" in unsure.text) == (400, True)
@@ -135,14 +135,14 @@ async def test_who_is_removed_is_out_with_the_next_page(env: Environment) -> Non
         assert (await ana.sign_in()).status == 403
     finally:
         await ana.http.close()
-    await env.told("Uma pessoa saiu da equipe", ana.email)
-    # An admin who is thrown out reads of it.
+    await env.expect_letter("Uma pessoa saiu da equipe", ana.email)
+    # A removed admin is mailed as well.
     assert "Uma pessoa saiu da equipe" in await env.words(ana.email)
     assert [action for action, _ in await log_of(env, ana.email)] == ["staff.invited", "staff.removed"]
 
 
-async def test_who_lost_password_and_telephone_is_let_in_again_by_mail(env: Environment) -> None:
-    ana = await env.invited(an_email(), "operations")
+async def test_an_admin_restores_access_by_mail_after_a_lost_password_and_telephone(env: Environment) -> None:
+    ana = await env.invite(an_email(), "operations")
     try:
         await env.pool.execute("UPDATE dashboard_user SET totp_sealed = 'x' WHERE email = $1", ana.email)
         own = await env.admin.post(f"{TEAM}/acesso", on=TEAM, email=env.admin.email, sure="yes", factor="yes")
@@ -150,12 +150,12 @@ async def test_who_lost_password_and_telephone_is_let_in_again_by_mail(env: Envi
         sent = await env.admin.post(f"{TEAM}/acesso", on=TEAM, email=ana.email, sure="yes")
         assert sent.where == f"{TEAM}?feito=link-enviado"
         assert (await env.row(ana.email))["totp_sealed"] is not None
-        await env.told("Um link de acesso foi enviado a uma pessoa da equipe", ana.email)
+        await env.expect_letter("Um link de acesso foi enviado a uma pessoa da equipe", ana.email)
         sent = await env.admin.post(f"{TEAM}/acesso", on=TEAM, email=ana.email, sure="yes", factor="yes")
         assert sent.status == 303
         assert (await env.row(ana.email))["totp_sealed"] is None
-        assert (await ana.get("/plataforma")).status == 303, "all sessions end"
-        await env.told("Os dois fatores de uma pessoa da equipe foram desligados", ana.email)
+        assert (await ana.get("/plataforma")).status == 303, "clearing the factor ends all sessions"
+        await env.expect_letter("Os dois fatores de uma pessoa da equipe foram desligados", ana.email)
         again = await mailed_link(env.pool, env.settings, ana.email, now=env.clock.now())
         assert (await ana.post(again, on=again, new="outra senha nova", again="outra senha nova")).status == 303
         assert (await ana.sign_in("outra senha nova")).status == 303
@@ -176,7 +176,7 @@ async def test_every_form_of_the_team_asks_for_the_password_again(env: Environme
     )
     for path, fields in sent:
         seen = await env.admin.post(path, on=TEAM, **fields)
-        # With what it is: somebody else may have filled it in.
+        # The page says whom the form is about, because another person may have filled it in.
         assert (seen.status, f"E-mail {fields['email']}" in seen.text) == (403, True), path
     assert await env.row(email) is None
     assert (await env.row(other))["role"] == "support"
@@ -186,7 +186,7 @@ async def test_every_form_of_the_team_asks_for_the_password_again(env: Environme
     assert done.status == 303
 
 
-async def test_what_asks_for_the_password_says_what_it_is(env: Environment) -> None:
+async def test_the_step_up_page_says_what_is_confirmed(env: Environment) -> None:
     merchant, key = await a_merchant(env.pool), KEY["pix_key"]
     page, partners = f"/plataforma/lojas/{merchant.account_id}", "/plataforma/parceiros"
     async with transaction(env.pool) as conn:
@@ -213,7 +213,7 @@ async def test_what_asks_for_the_password_says_what_it_is(env: Environment) -> N
         assert (seen.status, said in seen.text) == (403, True), (path, seen.text[-600:])
 
 
-async def test_what_cannot_be_a_colleague_is_said_beside_its_field(env: Environment) -> None:
+async def test_an_invalid_invitation_is_refused_beside_its_field(env: Environment) -> None:
     taken = (await a_merchant(env.pool)).dashboard.email
     good: dict[str, Any] = {"name": "Ana", "email": "livre@example.com", "role": "support"}
     for field, value in (
@@ -229,21 +229,21 @@ async def test_what_cannot_be_a_colleague_is_said_beside_its_field(env: Environm
             assert seen.status == 404, (path, nobody)
 
 
-async def test_the_last_admin_who_can_sign_in_stays(env: Environment) -> None:
+async def test_the_last_admin_with_a_password_can_be_neither_removed_nor_demoted(env: Environment) -> None:
     fresh = an_email()
     assert (await env.admin.post(TEAM, on=TEAM, name="Ana", email=fresh, role="admin")).status == 303
     for path in ("remover", "perfil"):
         seen = await env.admin.post(f"{TEAM}/{path}", on=TEAM, email=env.admin.email, role="support", sure="yes")
         assert (seen.status, "já com senha, precisa ficar" in seen.text) == (400, True), path
     assert (await env.row(env.admin.email))["role"] == "admin"
-    # Who never came in may go, and with another who did the first may, too.
+    # An admin without a password may be removed; with a second admin who has one, the first may step down.
     assert (await env.admin.post(f"{TEAM}/remover", on=TEAM, email=fresh, sure="yes")).status == 303
-    ana = await env.invited(an_email(), "admin")
+    ana = await env.invite(an_email(), "admin")
     try:
         left = await env.admin.post(f"{TEAM}/perfil", on=TEAM, email=env.admin.email, role="support")
         assert left.where == "/plataforma?feito=perfil"
-        # An admin who is one no more reads of it.
-        await env.told("O perfil de uma pessoa da equipe mudou", env.admin.email, "Atendimento")
+        # A demoted admin is mailed as well.
+        await env.expect_letter("O perfil de uma pessoa da equipe mudou", env.admin.email, "Atendimento")
         assert (await env.admin.get(TEAM)).status == 403
     finally:
         await ana.http.close()
@@ -272,7 +272,7 @@ async def test_of_two_admins_who_remove_each_other_one_stays(servers: Any) -> No
                         await asyncio.sleep(0.01)
             assert await other == "role"
             assert await pool.fetchval("SELECT count(*) FROM dashboard_user WHERE role = 'admin'") == 1
-            # The operator, who may have to be quick, does not wait until the next one has chosen a password.
+            # The operator, who may have to be quick, need not wait until the new admin has chosen a password.
             (last,) = [row[0] for row in await pool.fetch("SELECT email FROM dashboard_user")]
             async with transaction(pool) as conn:
                 with pytest.raises(Refused):
@@ -283,8 +283,8 @@ async def test_of_two_admins_who_remove_each_other_one_stays(servers: Any) -> No
             await pool.close()
 
 
-async def test_no_role_of_a_merchant_makes_staff_and_none_of_staff_a_merchants_person(env: Environment) -> None:
-    """Roles that are called alike open nothing of the other side, whatever a query finds."""
+async def test_roles_of_merchants_and_roles_of_staff_give_no_access_to_the_other_side(env: Environment) -> None:
+    """Roles with the same name open nothing of the other side, whatever a query finds."""
     async with AsyncExitStack() as opened:
         for role in ROLES:
             person = await opened.enter_async_context(staff_of(env.pool, env.address, role=role))
@@ -301,21 +301,21 @@ async def test_no_role_of_a_merchant_makes_staff_and_none_of_staff_a_merchants_p
             await env.pool.execute("UPDATE dashboard_user SET role = $2 WHERE email = $1", env.admin.email, role)
 
 
-# Two of the staff
+# Decisions that need two members of staff
 
 
-async def proposed(person: Person, name: str) -> Seen:
+async def propose_high_share(person: Person, name: str) -> Seen:
     return await person.post("/plataforma/parceiros", on="/plataforma/parceiros", name=name, share="30,00")
 
 
-async def test_who_was_let_in_just_now_is_none_of_two(env: Environment) -> None:
-    """Nor the first: an admin would confirm what his other self proposes."""
+async def test_a_newcomer_is_neither_of_the_two_members_of_staff_that_a_decision_needs(env: Environment) -> None:
+    """Not even the first: otherwise an admin could confirm what the admin's own second account proposes."""
     name = f"Parceira {secrets.token_hex(4)}"
-    ana = await env.invited(an_email(), "admin")
+    ana = await env.invite(an_email(), "admin")
     account = (await a_merchant(env.pool)).account_id
     page = f"/plataforma/lojas/{account}"
     try:
-        for seen in (await proposed(ana, name), await ana.post(f"{page}/chave", on=page, **KEY)):
+        for seen in (await propose_high_share(ana, name), await ana.post(f"{page}/chave", on=page, **KEY)):
             assert (seen.status, "o seu perfil é novo" in seen.text) == (403, True)
         assert (await env.admin.post(f"{page}/chave", on=page, **KEY)).status == 303
         change = await env.pool.fetchval("SELECT change_id FROM payout_change WHERE account_id = $1", account)
@@ -325,24 +325,24 @@ async def test_who_was_let_in_just_now_is_none_of_two(env: Environment) -> None:
         money = f"/plataforma/a-identificar/{new_id()}/atribuir"
         for seen in (await ana.post(f"{page}/cadastro", on=page, kyc="approved"), await ana.post(money, on=page)):
             assert (seen.status, "o seu perfil é novo" in seen.text) == (403, True)
-        # What one does alone is not held back.
+        # Actions that need one member of staff are open to a newcomer.
         assert (await ana.post(f"{page}/observacoes", on=page, note="ligou hoje")).status == 303
         env.clock.on(NEWCOMER)
         await ana.sign_in()
         done = await ana.post(f"{page}/chave/confirmar", on=page, change_id=str(change))
         assert done.where == f"{page}?feito=chave-confirmada", done.text[:300]
-        assert (await proposed(ana, name)).where.endswith("feito=parceiro-proposto")
-        # Another role begins another day; the same one again does not.
+        assert (await propose_high_share(ana, name)).where.endswith("feito=parceiro-proposto")
+        # Another role begins the newcomer's day anew; the same role given again does not.
         await env.admin.sign_in()
         await env.admin.post(f"{TEAM}/perfil", on=TEAM, email=ana.email, role="admin")
-        assert (await proposed(ana, f"{name} 2")).status == 303
+        assert (await propose_high_share(ana, f"{name} 2")).status == 303
         await env.admin.post(f"{TEAM}/perfil", on=TEAM, email=ana.email, role="finance")
-        assert (await proposed(ana, f"{name} 3")).status == 403
+        assert (await propose_high_share(ana, f"{name} 3")).status == 403
     finally:
         await ana.http.close()
 
 
-async def test_a_second_one_needs_the_role_that_decides_it(env: Environment) -> None:
+async def test_the_second_member_of_staff_needs_a_role_that_may_decide(env: Environment) -> None:
     account = (await a_merchant(env.pool)).account_id
     page = f"/plataforma/lojas/{account}"
     assert (await env.admin.post(f"{page}/chave", on=page, **KEY)).status == 303
@@ -353,7 +353,7 @@ async def test_a_second_one_needs_the_role_that_decides_it(env: Environment) -> 
             assert seen.status == status, role
 
 
-async def test_all_admins_are_mailed_and_nobody_else(env: Environment) -> None:
+async def test_all_admins_and_no_other_staff_are_mailed_about_an_invitation(env: Environment) -> None:
     async with AsyncExitStack() as opened:
         others = [await opened.enter_async_context(staff_of(env.pool, env.address, role=role)) for role in ROLES]
         email = an_email()
@@ -362,7 +362,7 @@ async def test_all_admins_are_mailed_and_nobody_else(env: Environment) -> None:
         assert told == {each.email: role == "admin" for each, role in zip(others, ROLES, strict=True)}
 
 
-async def test_whom_the_operator_lets_in_is_one_of_two_at_once(pool: Pool) -> None:
+async def test_a_role_given_by_the_operator_makes_no_newcomer(pool: Pool) -> None:
     email = an_email()
     async with transaction(pool) as conn:
         await add_staff(conn, email, hash_password("uma senha qualquer"), role="finance", now=NOW)

@@ -1,4 +1,4 @@
-"""What does not go on by itself, over all merchants: staff see it, try it again, and it is written down."""
+"""What does not go on by itself, over all merchants: staff see it and try it again, and each retry is audited."""
 
 from collections.abc import AsyncIterator
 from datetime import UTC, datetime, timedelta
@@ -31,7 +31,7 @@ async def staff(pool: Pool, address: str) -> AsyncIterator[Person]:
         yield person
 
 
-async def an_order(
+async def insert_order(
     pool: Pool,
     account_id: UUID,
     *,
@@ -41,7 +41,7 @@ async def an_order(
     test: bool = False,
     attempts: int = 9,
 ) -> UUID:
-    """That nobody ends: it is due in an hour."""
+    """A bank order that no worker takes up meanwhile: it is due in an hour."""
     order_id, now = new_id(), datetime.now(UTC)
     await pool.execute(
         "INSERT INTO bank_order (order_id, account_id, charge_id, test, bank, kind, request, state, attempts, due_at,"
@@ -53,28 +53,28 @@ async def an_order(
     return order_id
 
 
-def link(order_id: UUID) -> str:
+def retry_path(order_id: UUID) -> str:
     return f"{PATH}/pedidos/{order_id}/tentar"
 
 
-async def test_an_order_that_does_not_end_is_shown_and_due_at_once_when_tried_again(pool: Pool, staff: Person) -> None:
+async def test_a_stuck_bank_order_is_listed_and_a_retry_makes_it_due_at_once(pool: Pool, staff: Person) -> None:
     merchant = await a_merchant(pool, "Loja do Pedido Parado")
-    stuck = await an_order(pool, merchant.account_id)
+    stuck = await insert_order(pool, merchant.account_id)
     others = [
-        await an_order(pool, merchant.account_id, age=timedelta(minutes=1)),
-        await an_order(pool, merchant.account_id, test=True),
-        await an_order(pool, merchant.account_id, state="working"),
-        # A withdrawal that may still be cancelled: it was not sent early.
-        await an_order(pool, merchant.account_id, kind="withdrawal_send", attempts=0),
+        await insert_order(pool, merchant.account_id, age=timedelta(minutes=1)),
+        await insert_order(pool, merchant.account_id, test=True),
+        await insert_order(pool, merchant.account_id, state="working"),
+        # A withdrawal without an attempt may still be cancelled; a retry must not send it early.
+        await insert_order(pool, merchant.account_id, kind="withdrawal_send", attempts=0),
     ]
     try:
         page = await staff.opened(PATH)
         assert "Loja do Pedido Parado Devolução de um Pix" in page.text
         assert "no answer" in page.text
-        assert link(stuck) in page.html
-        assert not any(link(each) in page.html for each in others)
+        assert retry_path(stuck) in page.html
+        assert not any(retry_path(each) in page.html for each in others)
         before = await pool.fetchrow("SELECT * FROM bank_order WHERE order_id = $1", stuck)
-        done = await staff.post(link(stuck), form=page)
+        done = await staff.post(retry_path(stuck), form=page)
         assert (done.status, done.where) == (303, f"{PATH}?feito=pedido-tentado")
         after = await pool.fetchrow("SELECT * FROM bank_order WHERE order_id = $1", stuck)
         assert before is not None
@@ -83,14 +83,14 @@ async def test_an_order_that_does_not_end_is_shown_and_due_at_once_when_tried_ag
         assert {**after, "due_at": None} == {**before, "due_at": None}
         assert "Tentou de novo um pedido ao banco" in (await staff.opened("/plataforma/auditoria")).text
         for each in (*others[1:], new_id()):
-            refused = await staff.post(link(each), on=PATH)
+            refused = await staff.post(retry_path(each), on=PATH)
             assert (refused.status, "terminou, ou está sendo feito" in refused.text) == (400, True)
             assert not await pool.fetchval("SELECT count(*) FROM audit WHERE subject = $1", str(each))
     finally:
         await pool.execute("DELETE FROM bank_order WHERE order_id = ANY($1)", [stuck, *others])
 
 
-async def test_what_a_bank_refused_is_shown_and_not_offered_again(pool: Pool, staff: Person) -> None:
+async def test_a_bank_order_that_the_bank_refused_is_listed_without_a_retry(pool: Pool, staff: Person) -> None:
     merchant = await a_merchant(pool, "Loja do Pedido Recusado")
     order_id, now = new_id(), datetime.now(UTC)
     await pool.execute(
@@ -101,20 +101,20 @@ async def test_what_a_bank_refused_is_shown_and_not_offered_again(pool: Pool, st
     page = await staff.opened(PATH)
     assert "Loja do Pedido Recusado Devolução por transferência" in page.text
     assert "recusado pelo banco 2 tentativas" in page.text
-    assert link(order_id) not in page.html
+    assert retry_path(order_id) not in page.html
 
 
-async def _with_webhook(pool: Pool, name: str) -> Merchant:
+async def _merchant_with_webhook(pool: Pool, name: str) -> Merchant:
     merchant = await merchant_at(pool, NOWHERE)
     await pool.execute("UPDATE account SET name = $2 WHERE account_id = $1", merchant.account_id, name)
     return merchant
 
 
-async def test_a_delivery_that_stopped_workers_is_sent_again_and_stands_in_both_logs(
+async def test_a_delivery_that_stopped_workers_can_be_sent_again_and_both_audit_logs_say_so(
     pool: Pool, staff: Person, address: str
 ) -> None:
     owned = await a_merchant(pool)
-    merchant = await _with_webhook(pool, "Loja da Entrega Parada")
+    merchant = await _merchant_with_webhook(pool, "Loja da Entrega Parada")
     await happen(pool, merchant)
     await pool.execute(
         "UPDATE webhook_delivery SET state = 'stuck', attempt = 5, losses = 5 WHERE account_id = $1",
@@ -127,7 +127,7 @@ async def test_a_delivery_that_stopped_workers_is_sent_again_and_stands_in_both_
     again = f"/plataforma/lojas/{merchant.account_id}/webhook/entregas/{delivery_id}/reenviar"
     assert "Loja da Entrega Parada Pagamento recebido" in page.text
     assert again in page.html
-    # Of another account it is not found, and nothing is written down.
+    # Under another account it is not found, and nothing is audited.
     foreign = again.replace(str(merchant.account_id), str(owned.account_id))
     assert (await staff.post(foreign, form=page)).status == 400
     assert (await staff.post(again, on=PATH)).status == 303
@@ -142,8 +142,8 @@ async def test_a_delivery_that_stopped_workers_is_sent_again_and_stands_in_both_
     ]  # fmt: skip
 
 
-async def test_a_merchants_deliveries_are_resumed_and_a_range_is_sent_again(pool: Pool, staff: Person) -> None:
-    merchant = await _with_webhook(pool, "Loja do Webhook Pausado")
+async def test_staff_resume_a_merchants_deliveries_and_send_a_range_again(pool: Pool, staff: Person) -> None:
+    merchant = await _merchant_with_webhook(pool, "Loja do Webhook Pausado")
     await happen(pool, merchant, 3)
     await pool.execute(
         "UPDATE webhook_lane SET state = 'paused', paused_at = now(), paused_reason = 'no_success', holding = true"
@@ -174,7 +174,7 @@ async def test_a_merchants_deliveries_are_resumed_and_a_range_is_sent_again(pool
     assert (gone.status, "não tem webhook" in gone.text) == (400, True)
 
 
-async def test_open_anomalies_of_every_merchant_are_listed_without_who_paid(
+async def test_open_production_anomalies_of_every_merchant_are_listed_until_resolved(
     pool: Pool, staff: Person, address: str
 ) -> None:
     first, second = await a_merchant(pool, "Loja da Duplicidade"), await a_merchant(pool)

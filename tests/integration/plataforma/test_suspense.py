@@ -1,4 +1,4 @@
-"""Money that fits no charge, at /plataforma: seen, assigned to a charge or noted as returned, once and written down."""
+"""Money that fits no charge, at /plataforma: assigned to a charge or recorded as returned, once, and audited."""
 
 import asyncio
 import re
@@ -49,7 +49,7 @@ async def staff(pool: Pool, address: str) -> AsyncIterator[Person]:
         yield person
 
 
-async def suspended(
+async def suspend(
     pool: Pool, cents: int = 1234, *, kind: str = "pix_without_txid", received_at: datetime | None = None
 ) -> UUID:
     seal = Seal(SETTINGS.secret_key)
@@ -65,7 +65,7 @@ async def suspended(
     )  # fmt: skip
     async with transaction(pool) as conn:
         assert await suspend_money(conn, [money], bank="001", now=datetime.now(UTC)) == [money.source]
-        # The same told again changes nothing.
+        # The same money reported again changes nothing.
         assert await suspend_money(conn, [money], bank="001", now=datetime.now(UTC)) == []
     return money.suspense_id
 
@@ -75,8 +75,8 @@ async def merchant_books(pool: Pool) -> Books:
     return Books(pool, UUID(str(merchant.account_id)), Seal(SETTINGS.secret_key))
 
 
-async def test_what_waits_is_listed_with_its_total_and_who_paid_is_masked(pool: Pool, staff: Person) -> None:
-    ids = [await suspended(pool, 1001), await suspended(pool, 2002, kind="boleto_unknown")]
+async def test_open_money_is_listed_with_its_total_and_the_payers_document_masked(pool: Pool, staff: Person) -> None:
+    ids = [await suspend(pool, 1001), await suspend(pool, 2002, kind="boleto_unknown")]
     page = await staff.opened(PATH)
     cents = await pool.fetchval("SELECT sum(amount_cents)::bigint FROM suspense WHERE state = 'open'")
     assert f"Em aberto: {brl(cents)}" in page.text.replace("\xa0", " ")
@@ -92,10 +92,10 @@ async def test_what_waits_is_listed_with_its_total_and_who_paid_is_masked(pool: 
         assert (await staff.get(f"{PATH}?{wrong}")).status == 400
 
 
-async def test_money_is_assigned_once_by_two_persons_and_stands_in_the_log(
+async def test_of_concurrent_decisions_about_money_one_takes_effect_and_is_audited(
     pool: Pool, staff: Person, address: str
 ) -> None:
-    suspense_id, books = await suspended(pool), await merchant_books(pool)
+    suspense_id, books = await suspend(pool), await merchant_books(pool)
     doc = await books.charge(1234)
     one = f"{PATH}/{suspense_id}"
     for wrong in ("", "x", str(new_id())):
@@ -113,7 +113,7 @@ async def test_money_is_assigned_once_by_two_persons_and_stands_in_the_log(
         )
     payments = await pool.fetch("SELECT amount_cents FROM payment WHERE charge_id = $1", UUID(doc.charge_id))
     state = await pool.fetchval("SELECT state FROM suspense WHERE suspense_id = $1", suspense_id)
-    # Whoever came first decided; the others were told so.
+    # The first decision took effect; the others were told so.
     assert [row[0] for row in payments] == ([1234] if state == "assigned" else [])
     assert sum(answer.status == 303 for answer in answers) in (1, 2)  # the same form sent twice is answered twice
     assert any("Alguém já tratou este valor" in answer.text for answer in answers)
@@ -121,12 +121,12 @@ async def test_money_is_assigned_once_by_two_persons_and_stands_in_the_log(
     assert [row[0] for row in done] == [f"suspense.{state}"]
 
 
-async def test_who_settles_money_that_a_colleague_is_settling_waits_and_changes_nothing(pool: Pool) -> None:
-    suspense_id, books = await suspended(pool), await merchant_books(pool)
+async def test_settling_money_waits_for_a_colleagues_open_transaction_and_then_changes_nothing(pool: Pool) -> None:
+    suspense_id, books = await suspend(pool), await merchant_books(pool)
     doc = await books.charge(1234)
     now, seal = datetime.now(UTC), Seal(SETTINGS.secret_key)
 
-    async def returned() -> None:
+    async def return_money() -> None:
         async with transaction(pool) as conn:
             await return_suspense(conn, suspense_id, reference="D1", by="bia", note=None, now=now)
 
@@ -134,7 +134,7 @@ async def test_who_settles_money_that_a_colleague_is_settling_waits_and_changes_
         await assign_suspense(
             conn, suspense_id, UUID(doc.charge_id), by="ana", note=None, now=now, seal=seal, fees=NO_FEES
         )
-        second = asyncio.create_task(returned())
+        second = asyncio.create_task(return_money())
         done, _ = await asyncio.wait([second], timeout=0.3)
         assert not done
     with pytest.raises(NotOpen):
@@ -142,8 +142,8 @@ async def test_who_settles_money_that_a_colleague_is_settling_waits_and_changes_
     assert await pool.fetchval("SELECT state FROM suspense WHERE suspense_id = $1", suspense_id) == "assigned"
 
 
-async def test_what_is_assigned_pays_the_charge_and_is_told_to_its_merchant(pool: Pool, staff: Person) -> None:
-    suspense_id, books = await suspended(pool), await merchant_books(pool)
+async def test_assigned_money_pays_the_charge_with_its_event_and_ledger_entry(pool: Pool, staff: Person) -> None:
+    suspense_id, books = await suspend(pool), await merchant_books(pool)
     doc = await books.charge(1234)
     one = f"{PATH}/{suspense_id}"
     done = await staff.post(f"{one}/atribuir", on=one, charge_id=doc.charge_id.upper(), note="combinado")
@@ -163,20 +163,20 @@ async def test_what_is_assigned_pays_the_charge_and_is_told_to_its_merchant(pool
     assert "combinado" in log
 
 
-async def test_who_let_an_account_in_or_freed_its_refunds_assigns_no_money_to_it(
+async def test_staff_who_approved_an_account_or_freed_its_refunds_cannot_assign_money_to_it(
     pool: Pool, staff: Person, address: str
 ) -> None:
     made = await staff.post(NEW, on=NEW, email=f"{new_id().hex}@example.com", **REGISTRATION)
     registered = UUID(made.where.split("?")[0].rsplit("/", 1)[1])
     freed = UUID(str((await a_merchant(pool)).account_id))
 
-    async def did(person: Person, account_id: UUID, path: str, **fields: Any) -> None:
+    async def act(person: Person, account_id: UUID, path: str, **fields: Any) -> None:
         page = f"/plataforma/lojas/{account_id}"
         assert (await person.post(f"{page}/{path}", on=page, **fields)).status == 303, path
 
-    await did(staff, registered, "cadastro", kyc="approved")
-    await did(staff, freed, "devolucoes/liberar", reason="seguradora")
-    # Removed and let in again under the same e-mail it is the same person.
+    await act(staff, registered, "cadastro", kyc="approved")
+    await act(staff, freed, "devolucoes/liberar", reason="seguradora")
+    # Removed and added again under the same e-mail, the member of staff counts as the same person.
     async with transaction(pool) as conn:
         await delete_person(conn, email=staff.email)
         await add_staff(conn, staff.email, hash_password(staff.password), role="admin", now=datetime.now(UTC))
@@ -184,29 +184,29 @@ async def test_who_let_an_account_in_or_freed_its_refunds_assigns_no_money_to_it
     async with staff_of(pool, address) as second:
         for account_id in (registered, freed):
             charge_id = (await Books(pool, account_id, Seal(SETTINGS.secret_key)).charge(1234)).charge_id
-            one = f"{PATH}/{await suspended(pool)}"
+            one = f"{PATH}/{await suspend(pool)}"
             refused = await staff.post(f"{one}/atribuir", on=one, charge_id=charge_id, note="combinado")
             assert (refused.status, "outra pessoa da equipe atribua este valor" in refused.text) == (400, True)
             assert f'value="{charge_id}"' in refused.html
-            await did(second, account_id, "observacoes", note="A loja ligou.")
+            await act(second, account_id, "observacoes", note="A loja ligou.")
             assert (await second.post(f"{one}/atribuir", on=one, charge_id=charge_id)).status == 303
             done = await pool.fetch("SELECT email FROM audit WHERE subject = $1", one.rsplit("/", 1)[1])
             assert [row[0] for row in done] == [second.email]
 
 
-async def test_money_of_a_boleto_that_was_assigned_to_a_pix_charge_goes_back_to_the_payers_key(
+async def test_money_of_a_boleto_assigned_to_a_pix_charge_is_refunded_to_a_key_of_the_payer_only(
     pool: Pool, address: str
 ) -> None:
     merchant, payer = await a_merchant(pool), "52998224725"
     books = Books(pool, UUID(str(merchant.account_id)), Seal(SETTINGS.secret_key))
     doc = await books.charge(1234, payer={"name": "Fulana", "document": payer})
-    charge_id, suspense_id = UUID(doc.charge_id), await suspended(pool, kind="boleto_unknown")
+    charge_id, suspense_id = UUID(doc.charge_id), await suspend(pool, kind="boleto_unknown")
     async with transaction(pool) as conn:
         await assign_suspense(
             conn, suspense_id, charge_id, by="ana", note=None, now=datetime.now(UTC), seal=books.seal, fees=NO_FEES
         )
 
-    async def ask(cents: int, document: str | None) -> str | None:
+    async def request_refund(cents: int, document: str | None) -> str | None:
         refund_id = new_id()
         to = None if document is None else TransferDestination(pix_key="a@b.cc", document=document)
         asked = NewRefund(
@@ -220,9 +220,9 @@ async def test_money_of_a_boleto_that_was_assigned_to_a_pix_charge_goes_back_to_
         assert made is not None
         return made.code.name if isinstance(made, Refused) else made.status
 
-    assert await ask(34, None) == "REFUND_DESTINATION_REQUIRED"
-    assert await ask(34, "11144477735") == "VALIDATION_ERROR"
-    assert await ask(34, payer) == "pending"
+    assert await request_refund(34, None) == "REFUND_DESTINATION_REQUIRED"
+    assert await request_refund(34, "11144477735") == "VALIDATION_ERROR"
+    assert await request_refund(34, payer) == "pending"
     payment_id = await pool.fetchval("SELECT payment_id FROM payment WHERE charge_id = $1", charge_id)
     async with person_of(address, merchant) as owner:
         form = f"/painel/cobrancas/{charge_id}/devolver"
@@ -240,7 +240,7 @@ async def test_money_of_a_boleto_that_was_assigned_to_a_pix_charge_goes_back_to_
      (126008, "paid", "amount_mismatch", {})],
     ids=["what was owed", "the amount alone", "a cent more"],
 )  # fmt: skip
-async def test_what_is_assigned_to_an_overdue_boleto_is_held_against_its_fine_and_interest(
+async def test_money_assigned_to_an_overdue_boleto_is_judged_against_its_fine_and_interest(
     pool: Pool, cents: int, status: str, anomaly: str | None, parts: dict[str, int]
 ) -> None:
     """Two days late: 1.234,56 + 24,69 + 0,82."""
@@ -260,7 +260,7 @@ async def test_what_is_assigned_to_an_overdue_boleto_is_held_against_its_fine_an
             " SELECT account_id, charge_id, bank, $2, $3, $4, created_at FROM charge WHERE charge_id = $1",
             UUID(doc.charge_id), doc.boleto.nosso_numero, date(2026, 12, 10), msgspec.json.encode(terms),
         )  # fmt: skip
-    suspense_id = await suspended(pool, cents, received_at=paid)
+    suspense_id = await suspend(pool, cents, received_at=paid)
     async with transaction(pool) as conn:
         await assign_suspense(
             conn, suspense_id, UUID(doc.charge_id), by="ana", note=None, now=paid + timedelta(hours=1), seal=books.seal,
@@ -275,8 +275,8 @@ async def test_what_is_assigned_to_an_overdue_boleto_is_held_against_its_fine_an
     assert {name: value for name, value in told.items() if name in ("fine_cents", "interest_cents")} == parts
 
 
-async def test_a_return_made_at_the_bank_is_noted_with_its_reference(pool: Pool, staff: Person) -> None:
-    suspense_id = await suspended(pool)
+async def test_a_return_made_at_the_bank_is_recorded_with_its_reference(pool: Pool, staff: Person) -> None:
+    suspense_id = await suspend(pool)
     one = f"{PATH}/{suspense_id}"
     wrongs: list[dict[str, Any]] = [{"reference": ""}, {"reference": "x" * 101}, {"reference": "D1", "note": "x" * 501}]
     for wrong in wrongs:
@@ -292,12 +292,12 @@ async def test_a_return_made_at_the_bank_is_noted_with_its_reference(pool: Pool,
     assert (await staff.get(f"{PATH}/{new_id()}")).status == 404
 
 
-async def test_money_whose_payer_cannot_be_opened_is_shown_and_settled_without_a_name(
+async def test_money_whose_payer_cannot_be_unsealed_is_listed_and_assigned_without_a_name(
     pool: Pool, staff: Person
 ) -> None:
-    suspense_id, books = await suspended(pool), await merchant_books(pool)
+    suspense_id, books = await suspend(pool), await merchant_books(pool)
     doc = await books.charge(1234)
-    foreign = Seal(bytes(range(32))).seal(b"{}", SUSPENDED_PAYER, "")  # of a key that is no longer ours
+    foreign = Seal(bytes(range(32))).seal(b"{}", SUSPENDED_PAYER, "")  # sealed with a key that is no longer ours
     await pool.execute("UPDATE suspense SET payer_sealed = $1 WHERE suspense_id = $2", foreign, suspense_id)
     one = f"{PATH}/{suspense_id}"
     assert one in (await staff.opened(PATH)).html
@@ -305,7 +305,7 @@ async def test_money_whose_payer_cannot_be_opened_is_shown_and_settled_without_a
     assert await pool.fetchval("SELECT state FROM suspense WHERE suspense_id = $1", suspense_id) == "assigned"
 
 
-async def test_what_could_not_be_read_is_shown_by_its_identifier(pool: Pool, staff: Person) -> None:
+async def test_an_item_of_the_bank_that_could_not_be_read_is_shown_by_its_identifier(pool: Pool, staff: Person) -> None:
     about = f"E99999994{new_id().hex[:23]}"
     await pool.execute(
         "INSERT INTO bank_unreadable (bank, method, about, item_sealed, found_at) VALUES ('001', 'pix', $1, '', now())",

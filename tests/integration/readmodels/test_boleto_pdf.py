@@ -1,4 +1,4 @@
-"""The boleto on paper: other people's readers find on it exactly what was to be printed."""
+"""The printed boleto: independent barcode, QR Code and PDF readers find on it exactly what was to be printed."""
 
 import asyncio
 import io
@@ -68,7 +68,7 @@ HYBRID = PrintedBoleto(
 PLAIN = msgspec.structs.replace(HYBRID, qr_code=None)
 SANDBOX = msgspec.structs.replace(HYBRID, test=True)
 BARCODE_MAX = codes.barcode(bank="001", free_field=free_field("3128557", 1, "17"), due=DUE, amount_cents=9_999_999_999)
-FULL = msgspec.structs.replace(  # as much as anyone could ask for, everywhere
+FULL = msgspec.structs.replace(  # Every text is as long as possible.
     HYBRID,
     beneficiary_name="Associação dos Produtores Independentes de Ações Culturais, Educação e Inovação da Região " * 3,
     beneficiary_address="Avenida Presidente Juscelino Kubitschek de Oliveira, 12345, Bloco C, Conjunto 1504, " * 3,
@@ -134,7 +134,7 @@ def test_bars_and_qr_code_of_every_kind_of_boleto_are_read_at_200_dpi(
 
 @pytest.mark.skipif(shutil.which("zbarimg") is None, reason="zbar-tools are not installed")
 @pytest.mark.parametrize("name", ["full", "sandbox hybrid"])
-def test_another_reader_says_the_same(name: str, images: dict[str, Image.Image], tmp_path: Path) -> None:
+def test_zbar_reads_the_same_codes(name: str, images: dict[str, Image.Image], tmp_path: Path) -> None:
     images[name].save(tmp_path / "boleto.png")
     for symbology, text in (("i25", BOLETOS[name].barcode), ("qrcode", BOLETOS[name].qr_code)):
         command = [
@@ -157,7 +157,7 @@ def test_another_reader_says_the_same(name: str, images: dict[str, Image.Image],
         "10491234566000010004400000000992771150000080000",
     ],
 )
-def test_bars_of_boletos_that_others_published_are_read(line: str, printer: BoletoPrinter) -> None:
+def test_barcodes_of_published_example_boletos_are_read(line: str, printer: BoletoPrinter) -> None:
     boleto = msgspec.structs.replace(PLAIN, line=line, barcode=codes.barcode_of_line(line))
     assert printed_codes(rendered(printer.stamp(boleto))) == {"ITF": codes.barcode_of_line(line)}
 
@@ -179,9 +179,9 @@ def test_the_file_is_one_a4_page_that_opens_without_a_warning(name: str, papers:
     assert reader.metadata.title == f"Boleto {BOLETOS[name].nosso_numero} - {BOLETOS[name].beneficiary_name}"
 
 
-def test_everything_the_payer_and_the_bank_need_is_there_as_text(papers: dict[str, bytes]) -> None:
+def test_everything_the_payer_and_the_bank_need_is_printed_as_text(papers: dict[str, bytes]) -> None:
     text = PdfReader(io.BytesIO(papers["hybrid"])).pages[0].extract_text()
-    # Recibo and ficha: both say who is paid, what, when and by which line.
+    # Recibo and ficha both state beneficiary, amount, due date and line.
     for twice in (
         "Banco do Brasil",
         "001-9",
@@ -209,7 +209,7 @@ def test_everything_the_payer_and_the_bank_need_is_there_as_text(papers: dict[st
     assert "alterado" not in text
 
 
-def test_the_ficha_has_febrabans_boxes(papers: dict[str, bytes]) -> None:
+def test_the_ficha_has_every_box_of_the_febraban_layout(papers: dict[str, bytes]) -> None:
     text = " ".join(PdfReader(io.BytesIO(papers["plain"])).pages[0].extract_text().split())
     for label in (
         "Local de pagamento",
@@ -257,8 +257,8 @@ def test_a_boleto_with_a_new_due_date_says_so_on_both_parts(printer: BoletoPrint
 
 
 @pytest.mark.parametrize("name", ["hybrid", "plain", "full"])
-def test_no_text_is_printed_over_another_one_or_beside_the_paper(name: str, papers: dict[str, bytes]) -> None:
-    # Measured by pdfium, whose fonts and boxes are not ours.
+def test_no_text_overlaps_another_one_or_leaves_the_paper(name: str, papers: dict[str, bytes]) -> None:
+    # pdfium measures the texts: its fonts and boxes are independent of our layout.
     with pypdfium2.PdfDocument(papers[name]) as document:
         page = document[0].get_textpage()
         places = [page.get_rect(number) for number in range(page.count_rects())]
@@ -270,20 +270,20 @@ def test_no_text_is_printed_over_another_one_or_beside_the_paper(name: str, pape
         assert bottom > 0
         assert top < A4[1]
     for (a, said), (b, other) in combinations(zip(places, texts, strict=True), 2):
-        # pdfium's boxes reach half a point over the ink here and there.
+        # pdfium's boxes reach up to half a point beyond the ink.
         across = min(a[2], b[2]) - max(a[0], b[0])
         along = min(a[3], b[3]) - max(a[1], b[1])
         assert across < 0.8 or along < 0.8, (said, other)
 
 
-def test_long_texts_are_cut_with_a_sign_and_documents_and_amounts_never(papers: dict[str, bytes]) -> None:
+def test_long_texts_are_cut_with_an_ellipsis_but_documents_and_amounts_never_are(papers: dict[str, bytes]) -> None:
     text = PdfReader(io.BytesIO(papers["full"])).pages[0].extract_text()
     assert text.count("99.999.999,99") == 3  # recibo, ficha, beside the QR Code
     assert text.count("CNPJ 12.345.678/0001-90") == 2
     assert text.count("CPF 123.456.789-09") == 2
     assert text.count(codes.printed_line(FULL.line)) == 2
     assert text.count("…") >= 8
-    assert "Instruções" in text  # a long description leaves room for them
+    assert "Instruções" in text  # A long description leaves room for the instructions.
 
 
 def test_a_long_description_leaves_every_instruction_on_both_parts(printer: BoletoPrinter) -> None:
@@ -305,17 +305,17 @@ def test_a_long_description_leaves_every_instruction_on_both_parts(printer: Bole
         ("W" * 200, "CEP 78245-000"),
     ],
 )
-def test_of_a_long_address_the_street_is_cut_and_not_where_it_is(printer: BoletoPrinter, town: str, shown: str) -> None:
-    """Lei 12.039/2009 wants the beneficiary's address, FEBRABAN's ficha the payer's: without town and zip code neither
-    is one."""
+def test_a_long_address_is_cut_before_its_zip_code(printer: BoletoPrinter, town: str, shown: str) -> None:
+    """Lei 12.039/2009 requires the beneficiary's address, FEBRABAN's ficha that of the payer. Without town and zip code
+    neither is complete."""
     address = f"Rua Desembargador Ermelino {'de Leão Junior ' * 12}, 12345, {town} - MT, CEP 78245-000"
     paper = printer.stamp(msgspec.structs.replace(HYBRID, payer_address=address, beneficiary_address=address))
     text = PdfReader(io.BytesIO(paper)).pages[0].extract_text()
-    assert text.count(f"…, {shown}") == 4, "of both, on both parts"
+    assert text.count(f"…, {shown}") == 4, "both addresses on both parts"
     assert "Rua Desembargador Ermelino" in text
 
 
-def test_names_that_latin_letters_cannot_write_still_print(printer: BoletoPrinter) -> None:
+def test_names_outside_the_latin_alphabet_still_print(printer: BoletoPrinter) -> None:
     strange = msgspec.structs.replace(
         HYBRID,
         payer_name="A\u0301lvaro (Çağrı) \\ Dvořák\r\n\x00Ltda \U0001f600 Иван",
@@ -360,7 +360,7 @@ def test_the_bars_are_103_by_13_mm_with_5_mm_of_white_at_both_ends(images: dict[
     assert first / per_mm == pytest.approx(5, abs=0.4)
     assert (strip.width - last) / per_mm == pytest.approx(5, abs=0.4)
     x = left + first - int(5 * per_mm)
-    assert x / per_mm == pytest.approx(15, abs=0.4)  # from the paper's edge: 5 mm inside the ficha
+    assert x / per_mm == pytest.approx(15, abs=0.4)  # 15 mm from the paper's edge are 5 mm inside the ficha.
     column = image.crop((x, middle - int(8 * per_mm), x + 1, middle + int(8 * per_mm)))
     _, upper, _, lower = ImageOps.invert(column).point(lambda value: 255 if value > 60 else 0).getbbox() or (0, 0, 0, 0)
     assert (lower - upper) / per_mm == pytest.approx(13, abs=0.4)
@@ -368,7 +368,7 @@ def test_the_bars_are_103_by_13_mm_with_5_mm_of_white_at_both_ends(images: dict[
 
 @pytest.mark.skipif(shutil.which("pdftotext") is None, reason="poppler-utils are not installed")
 @pytest.mark.parametrize("name", ["hybrid", "full"])
-def test_line_and_pix_code_are_copied_out_of_the_file_in_one_piece(
+def test_the_line_and_the_pix_code_can_be_copied_from_the_file_in_one_piece(
     name: str, papers: dict[str, bytes], tmp_path: Path
 ) -> None:
     (tmp_path / "boleto.pdf").write_bytes(papers[name])
@@ -378,7 +378,7 @@ def test_line_and_pix_code_are_copied_out_of_the_file_in_one_piece(
     assert str(BOLETOS[name].qr_code) in text
 
 
-def test_the_same_boleto_is_the_same_file_whoever_prints_it_first(
+def test_the_same_boleto_is_the_same_file_whichever_thread_prints_it_first(
     papers: dict[str, bytes], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(forms, "_forms", {})
@@ -396,21 +396,21 @@ async def test_the_event_loop_runs_while_a_first_boleto_is_printed(monkeypatch: 
         await asyncio.sleep(0.001)
         turns += 1
     assert (await printing).startswith(b"%PDF-")
-    assert turns > 3  # a whole rendering lies in between
+    assert turns > 3  # The printer renders the whole form meanwhile.
 
 
-def test_a_line_that_is_not_the_barcodes_is_never_printed(printer: BoletoPrinter) -> None:
+def test_a_line_that_does_not_match_the_barcode_is_never_printed(printer: BoletoPrinter) -> None:
     with pytest.raises(AssertionError):
         printer.stamp(msgspec.structs.replace(PLAIN, line=FULL.line))
 
 
-def test_a_stamp_costs_a_twentieth_of_the_calls_of_rendering_the_form(printer: BoletoPrinter) -> None:
+def test_stamping_costs_less_than_a_twentieth_of_the_calls_of_rendering_the_form(printer: BoletoPrinter) -> None:
     printer.stamp(HYBRID)  # loads the form
     stamp = calls_made(lambda: printer.stamp(HYBRID))
     assert stamp * 20 < calls_made(lambda: render(Kind(Layout.HYBRID, test=False)))
 
 
-async def test_a_queue_before_the_printer_has_an_end(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_the_queue_of_boletos_to_print_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("readmodels.documents.boleto_pdf.WAITING_MAX", 2)
     printer = BoletoPrinter()
     first = await printer.printed(HYBRID)
@@ -419,8 +419,9 @@ async def test_a_queue_before_the_printer_has_an_end(monkeypatch: pytest.MonkeyP
     assert [type(each) for each in found[2:]] == [OverflowError] * 3
 
 
-def test_a_process_that_prints_does_not_load_what_renders_the_forms() -> None:
-    """48 MB in each process of the API and of the workers; nor what reads workbooks, nine of the API's."""
+def test_a_process_that_prints_does_not_load_the_libraries_that_render_forms() -> None:
+    """The libraries that render forms would cost 48 MB in each process of the API and of the workers; those that read
+    workbooks 9 MB in each process of the API."""
     program = (
         "import sys; from readmodels.documents.boleto_pdf import BoletoPrinter; BoletoPrinter().prepare();"
         "import cli.run.asgi_front; unwanted = {'xhtml2pdf', 'pypdf', 'html5lib', 'openpyxl', 'lxml'};"

@@ -1,4 +1,4 @@
-"""The boleto for whoever does not see it, and on whatever machine: tagged, in order, with its own fonts; its logo."""
+"""The boleto for screen readers and on every machine: tagged, in reading order, with embedded fonts; and its logo."""
 
 import io
 import re
@@ -41,13 +41,13 @@ def printer() -> BoletoPrinter:
     return BoletoPrinter()
 
 
-def aloud(printer: BoletoPrinter, boleto: PrintedBoleto) -> Tagged:
+def read_structure(printer: BoletoPrinter, boleto: PrintedBoleto) -> Tagged:
     return read_tagged(printer.stamp(boleto))
 
 
 @pytest.mark.parametrize("name", ALL)
-def test_all_that_is_shown_is_in_the_structure_once_or_marked_as_decoration(name: str, printer: BoletoPrinter) -> None:
-    found = aloud(printer, ALL[name])
+def test_everything_printed_is_tagged_once_or_marked_as_decoration(name: str, printer: BoletoPrinter) -> None:
+    found = read_structure(printer, ALL[name])
     assert found.unmarked == []
     assert found.twice == []
     assert found.parents_agree
@@ -55,8 +55,8 @@ def test_all_that_is_shown_is_in_the_structure_once_or_marked_as_decoration(name
     assert all(each.drawn for each in found.elements if each.kind == "/Figure")
 
 
-def test_who_is_paid_how_much_until_when_and_by_which_codes_is_read_in_this_order(printer: BoletoPrinter) -> None:
-    found = aloud(printer, HYBRID)
+def test_a_screen_reader_reads_beneficiary_amount_due_date_and_codes_in_this_order(printer: BoletoPrinter) -> None:
+    found = read_structure(printer, HYBRID)
     said = [each.text or each.alt for each in found.elements]
     wanted = [
         "Recibo do pagador",
@@ -75,7 +75,7 @@ def test_who_is_paid_how_much_until_when_and_by_which_codes_is_read_in_this_orde
         "(=) Valor do documento 1.234,56",
         FIGURES["bars"],
     ]
-    # Found one behind the other.
+    # Each text comes after the one before.
     at = -1
     for each in wanted:
         assert each in said[at + 1 :], each
@@ -85,24 +85,28 @@ def test_who_is_paid_how_much_until_when_and_by_which_codes_is_read_in_this_orde
     ]  # fmt: skip
 
 
-def test_what_is_drawn_has_words_and_what_is_not_drawn_has_none(printer: BoletoPrinter) -> None:
+def test_exactly_the_figures_that_are_drawn_have_alternative_texts(printer: BoletoPrinter) -> None:
     def figures(boleto: PrintedBoleto) -> list[str]:
-        return [each.alt for each in aloud(printer, boleto).elements if each.kind == "/Figure"]
+        return [each.alt for each in read_structure(printer, boleto).elements if each.kind == "/Figure"]
 
     assert figures(HYBRID) == [FIGURES["qr"], FIGURES["bars"]]
     assert figures(PLAIN) == [FIGURES["bars"]]
-    assert figures(VOID) == [], "no code stands on it"
+    assert figures(VOID) == [], "a void boleto has no codes"
     named = replace(PLAIN, logo=logo_of(a_logo()), beneficiary_name="Açaí (e) Cia \\ Иван")
     assert figures(named) == ["Logotipo de Açaí (e) Cia \\ Иван", FIGURES["bars"]]
-    assert "PAGO Pago em 20/11/2026. Não pague de novo." in [each.text for each in aloud(printer, VOID).elements]
+    assert "PAGO Pago em 20/11/2026. Não pague de novo." in [
+        each.text for each in read_structure(printer, VOID).elements
+    ]
 
 
 @pytest.mark.parametrize("name", ALL)
-def test_the_file_says_its_language_its_title_and_that_it_is_tagged(name: str, printer: BoletoPrinter) -> None:
+def test_the_file_declares_its_language_its_title_and_its_tags(name: str, printer: BoletoPrinter) -> None:
     root: Any = PdfReader(io.BytesIO(printer.stamp(ALL[name]))).trailer["/Root"]
     assert root["/Lang"] == "pt-BR"
     assert root["/MarkInfo"]["/Marked"]
-    assert root["/ViewerPreferences"]["/DisplayDocTitle"], "a window is called by the boleto, not by its file"
+    assert root["/ViewerPreferences"]["/DisplayDocTitle"], (
+        "the window's title must be that of the boleto, not the file name"
+    )
 
 
 @pytest.mark.parametrize("name", ALL)
@@ -113,13 +117,11 @@ def test_every_font_is_embedded_and_the_file_stays_small(name: str, printer: Bol
     for font in (each.get_object() for each in fonts.values()):
         assert re.fullmatch(r"/[A-Z]{6}\+Arimo-(Regular|Bold)", font["/BaseFont"])
         assert len(font["/FontDescriptor"]["/FontFile2"].get_data()) > 10_000
-    assert len(paper) < BYTES_MAX * (1.2 if name == "full" else 1), "a code of 512 characters is 6 KB of shapes"
+    assert len(paper) < BYTES_MAX * (1.2 if name == "full" else 1), "a QR Code of 512 characters takes 6 KB more"
 
 
 @pytest.mark.parametrize(("face", "helvetica"), [(TEXT, "Helvetica"), (BOLD, "Helvetica-Bold")])
-def test_every_sign_that_may_be_written_is_in_the_font_and_as_wide_as_the_form_was_made_for(
-    face: Face, helvetica: str
-) -> None:
+def test_the_fonts_have_every_printable_character_in_the_width_of_the_form(face: Face, helvetica: str) -> None:
     signs = [byte for byte in range(32, 256) if byte not in (0x7F, 0x81, 0x8D, 0x8F, 0x90, 0x9D)]
     assert all(face.widths[byte] > 0 for byte in signs)
     other = pdfmetrics.getFont(helvetica).widths
@@ -127,20 +129,20 @@ def test_every_sign_that_may_be_written_is_in_the_font_and_as_wide_as_the_form_w
 
 
 @pytest.mark.skipif(shutil.which("pdfinfo") is None, reason="poppler-utils are not installed")
-def test_another_reader_finds_the_same_structure_and_fonts(printer: BoletoPrinter, tmp_path: Path) -> None:
+def test_poppler_finds_the_same_structure_and_fonts(printer: BoletoPrinter, tmp_path: Path) -> None:
     file = tmp_path / "boleto.pdf"
     file.write_bytes(printer.stamp(replace(HYBRID, logo=logo_of(a_logo()))))
 
-    def told(*command: str) -> str:
+    def output_of(*command: str) -> str:
         done = subprocess.run([*command, str(file)], capture_output=True, text=True, timeout=60, check=True)
         assert done.stderr == ""
         return done.stdout
 
-    assert re.search(r"^Tagged: +yes$", told("pdfinfo"), re.M)
-    structure = told("pdfinfo", "-struct-text")
+    assert re.search(r"^Tagged: +yes$", output_of("pdfinfo"), re.M)
+    structure = output_of("pdfinfo", "-struct-text")
     assert structure.count("Figure") == 3
     assert structure.index("Padaria Aurora") < structure.index("R$ 1.234,56") < structure.index("00190.00009")
-    fonts = told("pdffonts").splitlines()[2:]
+    fonts = output_of("pdffonts").splitlines()[2:]
     assert len(fonts) == 2
     assert all(re.search(r"TrueType +WinAnsi +yes yes", each) for each in fonts)
 
@@ -152,7 +154,7 @@ def test_another_reader_finds_the_same_structure_and_fonts(printer: BoletoPrinte
     "file", [a_logo(), a_logo("JPEG", size=(500, 500)), encoded(PHOTO)], ids=["flat", "square", "photo"]
 )
 @pytest.mark.parametrize("name", ["hybrid", "plain", "sandbox hybrid", "full", "void"])
-def test_the_logo_stands_on_the_receipt_and_covers_no_code_and_no_word(
+def test_the_logo_is_printed_on_the_receipt_and_covers_neither_codes_nor_text(
     name: str, file: bytes, printer: BoletoPrinter
 ) -> None:
     boleto = ALL[name]
@@ -162,8 +164,8 @@ def test_the_logo_stands_on_the_receipt_and_covers_no_code_and_no_word(
     difference = ImageChops.difference(image, rendered(plain)).getbbox()
     assert difference is not None
     per_mm = DPI / 25.4
-    assert difference[1] > 65 * per_mm, "below the boxes of the receipt"
-    assert difference[3] < 140 * per_mm, "above the cut"
+    assert difference[1] > 65 * per_mm, "the logo must be below the boxes of the receipt"
+    assert difference[3] < 140 * per_mm, "the logo must be above the cutting line"
     reader = PdfReader(io.BytesIO(paper), strict=True)
     assert len(reader.pages) == 1
     shown: Any = reader.pages[0].images[0]
@@ -175,7 +177,7 @@ def test_the_logo_stands_on_the_receipt_and_covers_no_code_and_no_word(
     assert len(paper) < len(plain) + len(logo.image) + 2_500
 
 
-def test_with_a_logo_the_instructions_are_still_there(printer: BoletoPrinter) -> None:
+def test_a_boleto_with_a_logo_keeps_its_instructions(printer: BoletoPrinter) -> None:
     boleto = replace(BOLETOS["full"], logo=logo_of(a_logo()))
-    said = [each.text for each in aloud(printer, boleto).elements]
+    said = [each.text for each in read_structure(printer, boleto).elements]
     assert any(each.startswith("Instruções Vencimento alterado") for each in said)

@@ -1,4 +1,4 @@
-"""A cell is a database and a schema: everything is found by search_path, and nothing is left in another schema."""
+"""A cell is a database and a schema: every table is found by search_path, and none lies in another schema."""
 
 import re
 from pathlib import Path
@@ -28,7 +28,7 @@ WHERE n.nspname !~ '^(pg_|information_schema$)' AND n.nspname <> $1
 
 
 def bare(text: str) -> str:
-    """SQL without its comments and string literals."""
+    """Returns the SQL without comments and string literals."""
     return re.sub(r"--[^\n]*|'[^']*'", "", text)
 
 
@@ -75,7 +75,7 @@ def test_no_statement_names_a_schema(path: Path) -> None:
 
 @pytest.mark.parametrize("name", sorted(name for name, each in sql.STATEMENTS.items() if "INSERT INTO" in each.text))
 def test_an_insert_reads_tables_only_through_a_materialized_cte(name: str) -> None:
-    """An INSERT .. SELECT from a table is deparsed wrongly by Citus when the schema lies on another node."""
+    """Citus deparses an INSERT .. SELECT from a table wrongly when the schema lies on another node."""
     text = bare(sql.STATEMENTS[name].text)
     ctes = set(re.findall(r"(\w+) AS (?:MATERIALIZED )?\(", text))
     for insert in re.finditer(r"INSERT INTO \w+(?: AS \w+)? \([^)]*\)", text):

@@ -1,5 +1,5 @@
 """Count and amount per status are exact at once, in both modes, whether they come from kept totals or from the charges,
-and cost the same over a month and over thirty years."""
+and cost about the same over a month and over thirty years."""
 
 import json
 import secrets
@@ -41,7 +41,7 @@ SEAL = Seal(bytes.fromhex(SECRET_KEY))
 
 @pytest_asyncio.fixture(loop_scope="session")
 async def own_url(servers: Any) -> AsyncIterator[str]:
-    """A database in which nobody else brings the totals up to date."""
+    """A database of its own, in which no worker folds the totals."""
     async with own_database(servers, "summary") as url:
         yield url
 
@@ -89,7 +89,7 @@ async def fold(pool: Pool) -> None:
         await fold_up_to(conn, horizon)
 
 
-async def summed(
+async def sums_by_status(
     pool: Pool, account_id: UUID, mode: Mode = Mode.PRODUCTION, **given: Any
 ) -> dict[str, tuple[int, str]]:
     async with pool.acquire() as conn:
@@ -97,34 +97,36 @@ async def summed(
     return {status: (each.count, reais(each.cents)) for status, each in sums.items() if each.count}
 
 
-async def test_what_changed_since_the_totals_were_made_is_counted_where_it_is_now(own_pool: Pool, mode: Mode) -> None:
+async def test_charges_changed_since_the_last_fold_are_counted_in_their_current_status(
+    own_pool: Pool, mode: Mode
+) -> None:
     account_id, other = await make_account(own_pool), await make_account(own_pool)
-    of_both = {"pending": (7, "73.50")}
+    sums_of_other_mode = {"pending": (7, "73.50")}
     await issue(own_pool, account_id, 7, Mode.SANDBOX if mode is Mode.PRODUCTION else Mode.PRODUCTION)
 
-    async def told(**given: Any) -> dict[str, tuple[int, str]]:
-        return await summed(own_pool, account_id, mode, **given)
+    async def current_sums(**given: Any) -> dict[str, tuple[int, str]]:
+        return await sums_by_status(own_pool, account_id, mode, **given)
 
     first = await issue(own_pool, account_id, 4, mode)
     await issue(own_pool, other, 3, mode)
-    assert await told() == {"pending": (4, "42.00")}
+    assert await current_sums() == {"pending": (4, "42.00")}
     await fold(own_pool)
-    assert await told() == {"pending": (4, "42.00")}
-    await pay(own_pool, first[:1])  # counted as pending in the totals
-    await issue(own_pool, account_id, 2, mode)  # not in the totals
-    assert await told() == {"pending": (5, "52.50"), "paid": (1, "10.50")}
-    assert await told(statuses=("paid",)) == {"paid": (1, "10.50")}
-    assert await told(methods=("boleto",)) == {}
+    assert await current_sums() == {"pending": (4, "42.00")}
+    await pay(own_pool, first[:1])  # The totals still count it as pending.
+    await issue(own_pool, account_id, 2, mode)  # The totals do not have these yet.
+    assert await current_sums() == {"pending": (5, "52.50"), "paid": (1, "10.50")}
+    assert await current_sums(statuses=("paid",)) == {"paid": (1, "10.50")}
+    assert await current_sums(methods=("boleto",)) == {}
     await fold(own_pool)
     await pay(own_pool, first[1:])
-    assert await told() == {"pending": (2, "21.00"), "paid": (4, "42.00")}
-    assert await summed(own_pool, other, mode) == {"pending": (3, "31.50")}
+    assert await current_sums() == {"pending": (2, "21.00"), "paid": (4, "42.00")}
+    assert await sums_by_status(own_pool, other, mode) == {"pending": (3, "31.50")}
     apart = Mode.SANDBOX if mode is Mode.PRODUCTION else Mode.PRODUCTION
-    assert await summed(own_pool, account_id, apart) == of_both
+    assert await sums_by_status(own_pool, account_id, apart) == sums_of_other_mode
 
 
 async def _issued_at(own_pool: Pool, owner: Pool, account_id: UUID, at: datetime, mode: Mode) -> UUID:
-    """A charge of another instant."""
+    """Issues a charge and moves its creation to the instant `at`."""
     (charge_id,) = await issue(own_pool, account_id, 1, mode)
     await owner.execute("ALTER TABLE journal DISABLE TRIGGER journal_is_append_only")
     await owner.execute(
@@ -138,10 +140,10 @@ async def _issued_at(own_pool: Pool, owner: Pool, account_id: UUID, at: datetime
 
 
 @pytest.mark.parametrize("folded", ["no", "half", "all"])
-async def test_bounds_within_days_are_kept_to_the_instant(
+async def test_sums_with_bounds_within_a_day_are_exact_to_the_instant(
     own_pool: Pool, own_owner: Pool, mode: Mode, folded: str
 ) -> None:
-    """Charges lie on some days of three years; each pair of bounds is compared with a count of the charges."""
+    """Charges are spread over three years; the sums of each pair of bounds are compared with a count of the charges."""
     account_id = await make_account(own_pool)
     midnight = day_begins(datetime.now(UTC).date())
     hours_ago = (26_000, 9_000, 800, 80, 60, 49, 48, 47, 30, 24, 1, 0)
@@ -161,13 +163,14 @@ async def test_bounds_within_days_are_kept_to_the_instant(
                 for number, at in enumerate(instants)
                 if (begins is None or at >= begins) and (ends is None or at < ends)
             ]
-            counted = await summed(own_pool, account_id, mode, created_from=begins, created_to=ends)
+            counted = await sums_by_status(own_pool, account_id, mode, created_from=begins, created_to=ends)
             assert counted.get("paid", (0, ""))[0] == within.count(True), (begins, ends)
             assert counted.get("pending", (0, ""))[0] == within.count(False), (begins, ends)
 
 
-async def test_a_sandbox_that_is_ahead_is_summed_by_its_own_days(own_pool: Pool) -> None:
-    """Two charges of today, one of a year ahead; the clock expires what is due before it is counted."""
+async def test_a_sandbox_whose_clock_is_ahead_is_summed_by_its_own_days(own_pool: Pool) -> None:
+    """Two charges of today and one of a year ahead. Those of today expire by the advanced clock before they are
+    counted."""
     account_id, now = await make_account(own_pool), datetime.now(UTC)
     owner = Owner(account_id, Mode.SANDBOX)
     await issue(own_pool, account_id, 2, Mode.SANDBOX)
@@ -179,16 +182,23 @@ async def test_a_sandbox_that_is_ahead_is_summed_by_its_own_days(own_pool: Pool)
     await new_charge(own_pool, account_id, 1_050, test=True, at=later)
     tomorrow = day_begins(now.astimezone(SAO_PAULO).date() + timedelta(days=1))
     for _ in range(2):
-        assert await summed(own_pool, account_id, Mode.SANDBOX) == {"pending": (1, "10.50"), "expired": (2, "21.00")}
-        assert await summed(own_pool, account_id, Mode.SANDBOX, created_from=tomorrow) == {"pending": (1, "10.50")}
-        assert await summed(own_pool, account_id, Mode.SANDBOX, created_to=tomorrow) == {"expired": (2, "21.00")}
+        assert await sums_by_status(own_pool, account_id, Mode.SANDBOX) == {
+            "pending": (1, "10.50"),
+            "expired": (2, "21.00"),
+        }
+        assert await sums_by_status(own_pool, account_id, Mode.SANDBOX, created_from=tomorrow) == {
+            "pending": (1, "10.50")
+        }
+        assert await sums_by_status(own_pool, account_id, Mode.SANDBOX, created_to=tomorrow) == {
+            "expired": (2, "21.00")
+        }
         await fold(own_pool)
 
 
-async def test_due_dates_are_bounds_and_a_changed_one_is_counted_where_it_is_now(
+async def test_sums_by_due_date_count_a_boleto_at_its_changed_due_date(
     own_pool: Pool, own_owner: Pool, mode: Mode
 ) -> None:
-    """A boleto that is put off by nine days, before and after the totals have it."""
+    """The due date of a boleto is moved by nine days; its sums are compared before and after each fold."""
     account_id, now = await make_account(own_pool), datetime.now(UTC)
     owner, today = Owner(account_id, mode), now.astimezone(SAO_PAULO).date()
     boleto, _ = await issue(own_pool, account_id, 2, mode)
@@ -205,7 +215,7 @@ async def test_due_dates_are_bounds_and_a_changed_one_is_counted_where_it_is_now
 
     async def due(first: int | None, last: int | None) -> int:
         bounds = [None if days is None else today + timedelta(days=days) for days in (first, last)]
-        found = await summed(own_pool, account_id, mode, due_from=bounds[0], due_to=bounds[1])
+        found = await sums_by_status(own_pool, account_id, mode, due_from=bounds[0], due_to=bounds[1])
         return sum(count for count, _ in found.values())
 
     async def open_by_age() -> dict[str, int]:
@@ -227,12 +237,12 @@ async def test_due_dates_are_bounds_and_a_changed_one_is_counted_where_it_is_now
         assert [await due(*days) for days in ((0, 0), (None, 8), (1, None), (9, 9))] == [0, 0, 1, 1]
         assert await open_by_age() == {"open_8_to_30": 1}
         bounded = {"due_from": today, "created_from": now + timedelta(hours=1)}
-        assert await summed(own_pool, account_id, mode, **bounded) == {}
+        assert await sums_by_status(own_pool, account_id, mode, **bounded) == {}
         await fold(own_pool)
 
 
-async def test_a_list_of_every_due_date_that_boletos_can_have_shows_what_is_counted(own_pool: Pool) -> None:
-    """One for each, the latest date issued last."""
+async def test_a_list_over_every_possible_due_date_shows_all_that_is_counted(own_pool: Pool) -> None:
+    """There is one boleto for each due date; the one with the latest date was issued last."""
     account_id, days = await make_account(own_pool), (LAST_DUE - FIRST_DUE).days + 1
     await own_pool.execute(
         "WITH day AS MATERIALIZED ("
@@ -256,23 +266,27 @@ async def test_a_list_of_every_due_date_that_boletos_can_have_shows_what_is_coun
             docs, after = await charge_page(conn, owner, filters, after, 1_000)
         listed += [doc.due_date or "" for doc in docs]
     assert listed == [(LAST_DUE - timedelta(days=each)).isoformat() for each in range(days)]
-    assert await summed(own_pool, account_id, Mode.SANDBOX, due_from=FIRST_DUE) == {"pending": (days, f"{days}.00")}
+    assert await sums_by_status(own_pool, account_id, Mode.SANDBOX, due_from=FIRST_DUE) == {
+        "pending": (days, f"{days}.00")
+    }
 
 
-async def test_totals_that_lag_far_behind_are_not_asked(own_pool: Pool, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_totals_that_lag_too_far_behind_are_not_used(own_pool: Pool, monkeypatch: pytest.MonkeyPatch) -> None:
     account_id = await make_account(own_pool)
     await issue(own_pool, account_id, 3)
     await own_pool.execute(
         "INSERT INTO span_charge VALUES ($1, false, 'issued', 'decade', '2010-01-01', 'pix', 'paid', 7, 700)",
         account_id,
     )
-    assert (await summed(own_pool, account_id))["paid"] == (7, "7.00"), "the totals are asked"
+    assert (await sums_by_status(own_pool, account_id))["paid"] == (7, "7.00"), (
+        "the totals must be used while they lag little"
+    )
     monkeypatch.setattr(spans, "LAG_ROWS_MAX", 0)
-    assert await summed(own_pool, account_id) == {"pending": (3, "31.50")}
+    assert await sums_by_status(own_pool, account_id) == {"pending": (3, "31.50")}
 
 
-async def test_the_first_page_tells_all_that_is_open_however_much_it_is(own_pool: Pool) -> None:
-    """1,100 charges in the totals, two since; what the page shows is no bound but the sum."""
+async def test_the_overview_sums_all_open_charges_however_many_they_are(own_pool: Pool) -> None:
+    """1,100 charges are in the totals and two are newer; the page shows their exact sum, not a bound."""
     account_id = await make_account(own_pool)
     made = await issue(own_pool, account_id, 100)
     for _ in range(10):
@@ -287,7 +301,7 @@ async def test_the_first_page_tells_all_that_is_open_however_much_it_is(own_pool
     assert shown.balance_cents == 1_050
 
 
-# What it costs
+# What summaries cost
 
 SHORT, LONG = UUID(int=0x51), UUID(int=0x52)
 MONTH, DECADES = 31, 30 * 365
@@ -296,7 +310,7 @@ FIRST = date(2001, 1, 17)
 
 @pytest_asyncio.fixture(scope="module", loop_scope="session")
 async def histories(table_owner: Pool) -> AsyncIterator[Any]:
-    """Kept totals of an account that has been here for a month, and of one that has been here for thirty years."""
+    """Kept totals of an account with one month of charges, and of one with thirty years."""
     async with table_owner.acquire() as conn:
         transaction = conn.transaction()
         await transaction.start()
@@ -319,8 +333,8 @@ async def histories(table_owner: Pool) -> AsyncIterator[Any]:
         await transaction.rollback()
 
 
-def _read(explained: Explained, *tables: str) -> int:
-    """Rows that the plans took from these tables, along their indexes."""
+def _rows_read(explained: Explained, *tables: str) -> int:
+    """Returns how many rows the plans read from these tables; asserts that they read them through indexes."""
     rows = 0
     for _, plan in explained.plans:
         nodes = [plan]
@@ -328,7 +342,7 @@ def _read(explained: Explained, *tables: str) -> int:
             node = nodes.pop()
             nodes += node.get("Plans", [])
             of = node.get("Relation Name")
-            # One row each has the position, and the sequence of the journal.
+            # report_position and the sequence of the journal have one row each.
             assert of in (None, "report_position", "journal_journal_id_seq") or node["Node Type"].startswith("Index"), (
                 plan
             )
@@ -338,21 +352,21 @@ def _read(explained: Explained, *tables: str) -> int:
 
 
 @pytest.mark.parametrize("plans", ["force_custom_plan", "force_generic_plan"])
-async def test_a_summary_of_everything_reads_as_much_of_a_month_as_of_thirty_years(
+async def test_a_summary_of_everything_reads_one_row_per_decade_method_and_status(
     histories: Any, mode: Mode, plans: str
 ) -> None:
     read = {}
     for account_id in (SHORT, LONG):
         explained: Any = Explained(histories, plans)
         await charge_sums(explained, Owner(account_id, mode), ChargeFilters())
-        read[account_id] = _read(explained, "span_charge", "read_charge")
-    # Two methods and three statuses of each decade.
+        read[account_id] = _rows_read(explained, "span_charge", "read_charge")
+    # Each decade has two methods and three statuses.
     assert (read[SHORT], read[LONG]) == (6, 4 * 6)
 
 
 @pytest.mark.parametrize("plans", ["force_custom_plan", "force_generic_plan"])
 @pytest.mark.parametrize("dated", ["issued", "due"])
-async def test_a_summary_of_any_days_reads_some_spans_of_them(
+async def test_a_summary_between_any_two_days_reads_a_bounded_number_of_spans(
     histories: Any, mode: Mode, plans: str, dated: str
 ) -> None:
     early, late = date(2001, 1, 18), date(2029, 12, 30)
@@ -364,8 +378,8 @@ async def test_a_summary_of_any_days_reads_some_spans_of_them(
             filters = ChargeFilters(created_from=begins, created_to=ends)
         explained: Any = Explained(histories, plans)
         await charge_sums(explained, Owner(LONG, mode), filters)
-        # Days and months at both ends, years and decades between: of 10,950 days.
-        assert 0 < _read(explained, "span_charge", "read_charge") <= 6 * (30 + 30 + 11 + 11 + 9 + 9 + 3)
+        # Of 10,950 days it reads days and months at both ends, and years and decades between.
+        assert 0 < _rows_read(explained, "span_charge", "read_charge") <= 6 * (30 + 30 + 11 + 11 + 9 + 9 + 3)
         counted = await charge_sums(histories, Owner(LONG, mode), filters)
         last = FIRST + timedelta(days=DECADES)
         days = (min(after or last, last) - (first or FIRST)).days
@@ -375,37 +389,39 @@ async def test_a_summary_of_any_days_reads_some_spans_of_them(
 
 
 @pytest.mark.parametrize("plans", ["force_custom_plan", "force_generic_plan"])
-async def test_what_is_open_by_its_age_is_read_from_some_spans(histories: Any, mode: Mode, plans: str) -> None:
+async def test_open_boletos_by_age_are_read_from_a_bounded_number_of_spans(
+    histories: Any, mode: Mode, plans: str
+) -> None:
     today = date(2029, 12, 30)
     explained: Any = Explained(histories, plans)
-    with suppress(ValueError):  # no rows come back to be paired with the buckets
+    with suppress(ValueError):  # Explained returns no rows that could be paired with the buckets.
         await ages(explained, Owner(LONG, mode), today)
-    # Of each span two methods: nine buckets, of which three have an end alone.
-    assert 0 < _read(explained, "span_charge", "read_charge") <= 2 * 3 * (30 + 11 + 9 + 3) + 2 * (60 + 30 + 30 + 8)
+    # Each span has two methods. There are nine buckets, three of them open at one end.
+    assert 0 < _rows_read(explained, "span_charge", "read_charge") <= 2 * 3 * (30 + 11 + 9 + 3) + 2 * (60 + 30 + 30 + 8)
     found = {each.bucket: each.boletos for each in await ages(histories, Owner(LONG, mode), today)}
     assert (found["open_today"], found["open_past_due"]) == (2, 2 * (today - FIRST).days)
 
 
 @pytest.mark.parametrize("plans", ["force_custom_plan", "force_generic_plan"])
-async def test_what_statement_and_payments_come_to_is_read_from_a_few_spans(histories: Any, plans: str) -> None:
+async def test_the_sums_of_ledger_and_payments_are_read_from_a_few_spans(histories: Any, plans: str) -> None:
     read = {}
     for account_id in (SHORT, LONG):
         explained: Any = Explained(histories, plans)
         owner = Owner(account_id, Mode.PRODUCTION)
         await ledger_sums(explained, owner, LedgerFilters())
-        sums = _read(explained, "span_entry", "read_ledger")
+        sums = _rows_read(explained, "span_entry", "read_ledger")
         explained.plans.clear()
         await payment_sum(explained, owner, PaymentFilters())
-        read[account_id] = sums, _read(explained, "span_entry", "read_payment")
+        read[account_id] = sums, _rows_read(explained, "span_entry", "read_payment")
     assert read == {SHORT: (4, 2), LONG: (16, 8)}
     lines = await ledger_sums(histories, Owner(LONG, Mode.PRODUCTION), LedgerFilters())
     assert {each.type: each.lines for each in lines} == {"payment": 2 * DECADES, "refund": 2 * DECADES}
 
 
 @pytest.mark.parametrize("plans", ["force_custom_plan", "force_generic_plan"])
-async def test_the_months_of_a_settlement_are_read_as_months(histories: Any, plans: str) -> None:
+async def test_the_months_of_a_settlement_are_read_from_spans_of_months(histories: Any, plans: str) -> None:
     explained: Any = Explained(histories, plans)
-    with suppress(IndexError):  # no rows come back to be paired with the months
+    with suppress(IndexError):  # Explained returns no rows that could be paired with the months.
         await settled_months(explained, LONG, date(2028, 1, 1), date(2028, 12, 31))
-    # Types and methods of each month of that year, and of the two years after it.
-    assert 0 < _read(explained, "span_entry") <= 4 * 12 * 4
+    # The types and methods of each month of that year and of the two years after it.
+    assert 0 < _rows_read(explained, "span_entry") <= 4 * 12 * 4

@@ -1,5 +1,5 @@
-"""Lists, their filters and sums show a charge whose time is over as expired, however many there are and whether or not
-that is recorded: nothing in them changes when it is."""
+"""Lists, their filters and their sums show an overdue charge as expired, however many there are and whether or not the
+expiry is recorded: recording it changes nothing in them."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -24,7 +24,7 @@ from tests.support.in_process import open_api
 from tests.support.partners import new_charge
 
 LATER = datetime.now(UTC) + timedelta(days=40)
-"""By then what was issued today and not paid is overdue."""
+"""By then every charge that was issued today and not paid is overdue."""
 ASKED: list[dict[str, Any]] = [
     {}, {"statuses": ("pending",)}, {"statuses": ("expired",)}, {"statuses": ("paid",)},
     {"statuses": ("paid", "expired")}, {"statuses": ("pending", "expired")}, {"methods": ("pix",)},
@@ -35,15 +35,15 @@ ASKED: list[dict[str, Any]] = [
 
 @pytest_asyncio.fixture(loop_scope="session")
 async def own_pool(servers: Any) -> AsyncIterator[Pool]:
-    """A database in which nobody else records an expiry."""
+    """A database of its own, in which no worker or other test records an expiry."""
     async with own_database(servers, "current") as url:
         opened = await open_pool(url, name="tests", size=4)
         yield opened
         await opened.close()
 
 
-async def _shown(pool: Pool, owner: Owner, order: SortOrder, given: dict[str, Any]) -> list[tuple[str, str]]:
-    """Of all pages, seven charges each at most."""
+async def _listed(pool: Pool, owner: Owner, order: SortOrder, given: dict[str, Any]) -> list[tuple[str, str]]:
+    """Reads all pages, of seven charges at most; returns the charges as (id, status)."""
     found: list[tuple[str, str]] = []
     after = None
     while True:
@@ -55,18 +55,18 @@ async def _shown(pool: Pool, owner: Owner, order: SortOrder, given: dict[str, An
             return found
 
 
-async def _all_shown(pool: Pool, owner: Owner) -> list[Any]:
+async def _all_lists_and_sums(pool: Pool, owner: Owner) -> list[Any]:
     shown: list[Any] = []
     for given in ASKED:
         async with pool.acquire() as conn:
             sums = await current_sums(conn, owner, ChargeFilters(**given), now=LATER)
-        shown.append((given, sums, [await _shown(pool, owner, order, given) for order in SortOrder]))
+        shown.append((given, sums, [await _listed(pool, owner, order, given) for order in SortOrder]))
     return shown
 
 
 @pytest.mark.parametrize("mode", list(Mode))
 @pytest.mark.parametrize("folded", [False, True])
-async def test_nothing_shown_changes_when_an_expiry_is_recorded(own_pool: Pool, mode: Mode, folded: bool) -> None:
+async def test_recording_an_expiry_changes_neither_lists_nor_sums(own_pool: Pool, mode: Mode, folded: bool) -> None:
     account_id = await make_account(own_pool)
     owner = Owner(account_id, mode)
     charge_ids = await issue(own_pool, account_id, 30, mode)
@@ -77,7 +77,7 @@ async def test_nothing_shown_changes_when_an_expiry_is_recorded(own_pool: Pool, 
         await new_charge(own_pool, account_id, 1_050, test=mode.test, at=LATER)
     if folded:
         await fold(own_pool)
-    shown = await _all_shown(own_pool, owner)
+    shown = await _all_lists_and_sums(own_pool, owner)
     _, sums, _ = shown[0]
     assert {status: each.count for status, each in sums.items() if each.count} == {
         "paid": 5, "expired": 25, "pending": 3,
@@ -91,13 +91,13 @@ async def test_nothing_shown_changes_when_an_expiry_is_recorded(own_pool: Pool, 
             for status in STATUSES:
                 assert sum(each == status for _, each in page) == sums[status].count, given
     assert await expire_account(own_pool, owner, now=LATER) == 21
-    assert await _all_shown(own_pool, owner) == shown
+    assert await _all_lists_and_sums(own_pool, owner) == shown
 
 
-async def test_the_api_lists_as_expired_what_no_read_has_recorded(
+async def test_the_api_lists_an_overdue_charge_as_expired_before_its_expiry_is_recorded(
     servers: Any, pool: Pool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """With more overdue than a read records: here it records none."""
+    """More charges are overdue than a read may record: here a read records none."""
     monkeypatch.setattr("commands.charges.expire.BATCHES_MAX", 0)
     async with open_api(servers.database_url, servers.redis_url) as api:
         token = await api.token()
@@ -110,7 +110,7 @@ async def test_the_api_lists_as_expired_what_no_read_has_recorded(
             "INSERT INTO sandbox_clock (account_id, ahead_s, moved_at) VALUES ($1::text::uuid, 3600, now())",
             made[0].json()["account_id"],
         )
-        token = await api.token(scope="charges:read")  # of the other one the clock is remembered for a moment
+        token = await api.token(scope="charges:read")  # The API caches the clock of the first token for a moment.
 
         async def listed(query: str) -> dict[str, str]:
             data = (await api.get(f"/v1/charges{query}", token=token)).json()["data"]

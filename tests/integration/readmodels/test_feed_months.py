@@ -1,4 +1,5 @@
-"""The feed lies in months: there is always one to write into, and old ones leave as a whole (400 days)."""
+"""The feed is partitioned by month: there is always a partition to write into, and months older than 400 days leave the
+feed as a whole."""
 
 import asyncio
 import time
@@ -56,7 +57,7 @@ RETURNING delivery_id
 
 
 class Own(NamedTuple):
-    """A database of the test's own, migrated: other tests are not to miss a month, nor to lie in one of its."""
+    """A migrated database that only these tests use, so that they take no month away from other tests."""
 
     url: str
     owner_url: str
@@ -79,33 +80,33 @@ async def own(servers: Any) -> AsyncIterator[Own]:
         await opened.close()
 
 
-async def months_of(conn: Any) -> list[str]:
+async def feed_months(conn: Any) -> list[str]:
     rows = await conn.fetch(
         "SELECT inhrelid::regclass::text AS name FROM pg_inherits WHERE inhparent = 'read_event_sandbox'::regclass"
     )
     return sorted(row["name"] for row in rows)
 
 
-async def forget_months(own: Own) -> None:
-    """As if neither a worker nor a start had been here for longer than months are made ahead: none is left."""
+async def drop_all_months(own: Own) -> None:
+    """Drops all months, as if no worker and no start had made any for longer than months are made ahead."""
     conn = await asyncpg.connect(own.owner_url)
-    for name in await months_of(conn):
+    for name in await feed_months(conn):
         if name != "read_event_sandbox_other":
             await conn.execute(f"ALTER TABLE read_event_sandbox DETACH PARTITION {name}")
             await conn.execute(f"DROP TABLE {name}")
-    await conn.execute("DELETE FROM read_event_sandbox_other")  # what an earlier test left
+    await conn.execute("DELETE FROM read_event_sandbox_other")  # Rows of an earlier test.
     await conn.close()
 
 
-def names_until(last: datetime) -> list[str]:
-    """Of the tables of this month and those up to an instant."""
+def month_names_until(last: datetime) -> list[str]:
+    """Returns the names of the partitions from this month to the month of `last`."""
     now = datetime.now(UTC)
     months = range(now.year * 12 + now.month - 1, last.year * 12 + last.month)
     return [f"read_event_sandbox_{month // 12}_{month % 12 + 1:02}" for month in months]
 
 
-async def happened(conn: Any, account_id: UUID, sequence: int, at: datetime) -> None:
-    """An event in journal and feed."""
+async def record_event(conn: Any, account_id: UUID, sequence: int, at: datetime) -> None:
+    """Writes an event to the journal and the feed."""
     journal_id = await conn.fetchval(_JOURNAL, account_id, new_id(), at, new_id(), sequence)
     await project(conn, [journal_id], [Projection.EVENTS])
 
@@ -117,27 +118,27 @@ async def month_of(conn: Any, account_id: UUID, sequence: int) -> str:
     return found
 
 
-async def shown(conn: Any, account_id: UUID) -> list[int]:
+async def feed_sequences(conn: Any, account_id: UUID) -> list[int]:
     page = await event_page(conn, Owner(account_id, Mode.SANDBOX), EventFilters(order=SortOrder.ASC), None, 100)
     return [msgspec.json.decode(item)["sequence"] for item in page[0]]
 
 
-async def test_an_event_lies_in_its_month_and_one_without_a_month_is_kept_all_the_same(conn: Any) -> None:
+async def test_an_event_is_stored_in_its_month_or_else_in_the_default_partition(conn: Any) -> None:
     now, account_id = datetime.now(UTC), new_id()
     await make(
         conn, parent="read_event_sandbox", first=now.date(), last=(now + MONTHS_AHEAD).date(), moved_max=MOVED_MAX
     )
-    await happened(conn, account_id, 1, now)
-    await happened(conn, account_id, 2, now + timedelta(days=3000))
+    await record_event(conn, account_id, 1, now)
+    await record_event(conn, account_id, 2, now + timedelta(days=3000))
     assert await month_of(conn, account_id, 1) == f"read_event_sandbox_{now:%Y_%m}"
     assert await month_of(conn, account_id, 2) == "read_event_sandbox_other"
-    assert await shown(conn, account_id) == [1, 2]
+    assert await feed_sequences(conn, account_id) == [1, 2]
 
 
-async def test_a_month_made_late_takes_what_was_kept_for_it(conn: Any) -> None:
+async def test_a_month_made_late_takes_its_events_from_the_default_partition(conn: Any) -> None:
     account_id, at = new_id(), datetime(2033, 5, 31, 23, 59, 59, 999_000, tzinfo=UTC)
-    await happened(conn, account_id, 1, at)
-    await happened(conn, account_id, 2, at + timedelta(milliseconds=1))
+    await record_event(conn, account_id, 1, at)
+    await record_event(conn, account_id, 2, at + timedelta(milliseconds=1))
     assert await make(conn, parent="read_event_sandbox", first=at.date(), last=at.date(), moved_max=MOVED_MAX) >= 1
     assert await month_of(conn, account_id, 1) == "read_event_sandbox_2033_05"
     assert await month_of(conn, account_id, 2) == "read_event_sandbox_other"
@@ -147,12 +148,12 @@ async def test_months_are_made_ahead_and_made_once(conn: Any) -> None:
     first = datetime(2031, 1, 15, tzinfo=UTC).date()
     last = datetime(2031, 4, 1, tzinfo=UTC).date()
     await make(conn, parent="read_event_sandbox", first=first, last=last, moved_max=MOVED_MAX)
-    assert {f"read_event_sandbox_2031_0{month}" for month in range(1, 5)} <= set(await months_of(conn))
+    assert {f"read_event_sandbox_2031_0{month}" for month in range(1, 5)} <= set(await feed_months(conn))
     assert await make(conn, parent="read_event_sandbox", first=first, last=last, moved_max=MOVED_MAX) == 0
 
 
-async def test_a_month_older_than_400_days_leaves_the_feed_whole_and_its_rows_are_kept(table_owner: Pool) -> None:
-    """As the owner of the tables: what has left the feed is nobody else's to read."""
+async def test_a_month_older_than_400_days_leaves_the_feed_as_a_whole_and_is_archived(table_owner: Pool) -> None:
+    """The test runs as the owner of the tables: only the owner may read a month that has left the feed."""
     async with table_owner.acquire() as conn:
         begun = conn.transaction()
         await begun.start()
@@ -166,27 +167,27 @@ async def _a_month_leaves(conn: Any) -> None:
     now, account_id = datetime.now(UTC), new_id()
     old = now - KEPT - timedelta(days=70)
     await make(conn, parent="read_event_sandbox", first=old.date(), last=now.date(), moved_max=MOVED_MAX)
-    await happened(conn, account_id, 1, old)
-    await happened(conn, account_id, 2, now - KEPT + timedelta(days=1))
-    await happened(conn, account_id, 3, now)
-    assert await shown(conn, account_id) == [1, 2, 3]
+    await record_event(conn, account_id, 1, old)
+    await record_event(conn, account_id, 2, now - KEPT + timedelta(days=1))
+    await record_event(conn, account_id, 3, now)
+    assert await feed_sequences(conn, account_id) == [1, 2, 3]
     assert await detach_feed(conn, kept=KEPT) >= 1
-    assert await shown(conn, account_id) == [2, 3]
+    assert await feed_sequences(conn, account_id) == [2, 3]
     kept = await conn.fetchval(
         f"SELECT count(*) FROM read_event_sandbox_archive_{old:%Y_%m} WHERE account_id = $1",  # noqa: S608
         account_id,
     )
     assert kept == 1
-    # What is made anew from the journal begins where the feed does.
+    # A projection made again from the journal begins with the first month of the feed.
     await conn.execute("DELETE FROM read_event WHERE account_id = $1", account_id)
     ids = [row[0] for row in await conn.fetch("SELECT journal_id FROM journal WHERE account_id = $1", account_id)]
     await project(conn, ids, [Projection.EVENTS])
-    assert await shown(conn, account_id) == [2, 3]
+    assert await feed_sequences(conn, account_id) == [2, 3]
     assert await detach_feed(conn, kept=KEPT) == 0
 
 
-async def test_what_merchants_may_still_read_is_detached_for_nobody(own: Own) -> None:
-    before = await months_of(own.pool)
+async def test_months_that_merchants_may_still_read_can_be_neither_detached_nor_dropped(own: Own) -> None:
+    before = await feed_months(own.pool)
     for table in ("read_event_production", "read_event_sandbox", "webhook_attempt"):
         with pytest.raises(asyncpg.RaiseError, match="400 days"):
             await own.pool.execute("SELECT detach_months($1, now() - interval '398 days')", table)
@@ -194,16 +195,16 @@ async def test_what_merchants_may_still_read_is_detached_for_nobody(own: Own) ->
         await own.pool.execute("SELECT drop_months('webhook_attempt', now())")
     with pytest.raises(asyncpg.RaiseError, match="are kept"):
         await own.pool.execute("SELECT drop_months('read_event_production', now() - interval '500 days')")
-    assert await months_of(own.pool) == before
+    assert await feed_months(own.pool) == before
 
 
-async def test_a_worker_whose_clock_is_ahead_keeps_what_merchants_may_still_read(servers: Any) -> None:
+async def test_a_worker_whose_clock_is_ahead_keeps_the_months_that_merchants_may_still_read(servers: Any) -> None:
     async with own_database(servers, "ahead") as url:
         pool = await open_pool(url, name="tests", size=2)
         old = datetime.now(UTC) - timedelta(days=300)
         for table in MONTHLY:
             await make(pool, parent=table, first=old.date(), last=old.date(), moved_max=MOVED_MAX)
-        before = await months_of(pool)
+        before = await feed_months(pool)
         worker: Any = SimpleNamespace(
             pool=pool,
             now=lambda: datetime.now(UTC) + timedelta(days=200),
@@ -211,11 +212,11 @@ async def test_a_worker_whose_clock_is_ahead_keeps_what_merchants_may_still_read
         )
         assert f"read_event_sandbox_{old:%Y_%m}" in before
         assert await keep_months(worker) == 0
-        assert set(before) <= set(await months_of(pool))
+        assert set(before) <= set(await feed_months(pool))
         await pool.close()
 
 
-async def test_numbers_of_months_that_left_are_not_missing(servers: Any) -> None:
+async def test_verify_does_not_report_the_numbers_of_detached_months_as_missing(servers: Any) -> None:
     async with own_database(servers, "left") as url:
         pool = await open_pool(url, name="tests", size=2)
         await _months_that_left(url, pool)
@@ -227,7 +228,7 @@ async def _months_that_left(url: str, conn: Pool) -> None:
     old = now - KEPT - timedelta(days=70)
     await make(conn, parent="read_event_sandbox", first=old.date(), last=now.date(), moved_max=MOVED_MAX)
     for sequence, at in enumerate((old, old, now), 1):
-        await happened(conn, account_id, sequence, at)
+        await record_event(conn, account_id, sequence, at)
     await conn.execute(
         "INSERT INTO account_clock (account_id, test, event_sequence, latest_at) VALUES ($1, true, 3, $2)",
         account_id, now,
@@ -236,7 +237,7 @@ async def _months_that_left(url: str, conn: Pool) -> None:
     assert await verify(url) == []
     await conn.execute("UPDATE account_clock SET event_sequence = 4 WHERE account_id = $1", account_id)
     assert await verify(url) == [Difference("books", "numbers missing in a feed", 1)]
-    # Of a feed that all events have left, the journal knows how many there were.
+    # If all events have left the feed, the journal still knows how many there were.
     await conn.execute("UPDATE account_clock SET event_sequence = 3 WHERE account_id = $1", account_id)
     await conn.execute("DELETE FROM read_event WHERE account_id = $1", account_id)
     assert await verify(url) == [
@@ -245,22 +246,22 @@ async def _months_that_left(url: str, conn: Pool) -> None:
     ]
 
 
-async def test_a_start_makes_the_months_of_half_a_year(own: Own) -> None:
-    expected = [*names_until(datetime.now(UTC) + MONTHS_AHEAD), "read_event_sandbox_other"]
+async def test_a_start_makes_the_months_of_the_next_half_year(own: Own) -> None:
+    expected = [*month_names_until(datetime.now(UTC) + MONTHS_AHEAD), "read_event_sandbox_other"]
     assert len(expected) >= 7
-    assert await months_of(own.pool) == expected
-    await forget_months(own)
+    assert await feed_months(own.pool) == expected
+    await drop_all_months(own)
     assert await migrate(own.owner_url) == []
-    assert await months_of(own.pool) == expected
+    assert await feed_months(own.pool) == expected
 
 
 @pytest.mark.parametrize("maker", ["a start", "a worker"])
-async def test_months_that_nobody_made_are_made_later_with_what_lies_among_the_others(own: Own, maker: str) -> None:
-    await forget_months(own)
+async def test_missing_months_are_made_later_with_their_events_of_the_default_partition(own: Own, maker: str) -> None:
+    await drop_all_months(own)
     account_id, now = new_id(), datetime.now(UTC)
     before = now - timedelta(days=65)
     for sequence, at in enumerate((before, now, now + timedelta(days=3000)), 1):
-        await happened(own.pool, account_id, sequence, at)
+        await record_event(own.pool, account_id, sequence, at)
     await (migrate(own.owner_url) if maker == "a start" else keep_months(own.worker))
     lie_in = [await month_of(own.pool, account_id, sequence) for sequence in (1, 2, 3)]
     assert lie_in == [
@@ -268,17 +269,17 @@ async def test_months_that_nobody_made_are_made_later_with_what_lies_among_the_o
         f"read_event_sandbox_{now:%Y_%m}",
         "read_event_sandbox_other",
     ]
-    assert await shown(own.pool, account_id) == [1, 2, 3]
+    assert await feed_sequences(own.pool, account_id) == [1, 2, 3]
 
 
-async def test_a_month_made_while_its_events_are_written_fails_nobody_and_takes_them_all(own: Own) -> None:
-    await forget_months(own)
+async def test_making_a_month_fails_no_concurrent_writer_and_takes_all_its_events(own: Own) -> None:
+    await drop_all_months(own)
     accounts, over, written = [new_id() for _ in range(6)], asyncio.Event(), Counter[UUID]()
 
     async def write(account_id: UUID) -> None:
         while not over.is_set():
             async with own.pool.acquire() as conn, conn.transaction():
-                await happened(conn, account_id, written[account_id] + 1, datetime.now(UTC))
+                await record_event(conn, account_id, written[account_id] + 1, datetime.now(UTC))
             written[account_id] += 1
 
     writers = [asyncio.create_task(write(account_id)) for account_id in accounts]
@@ -294,52 +295,52 @@ async def test_a_month_made_while_its_events_are_written_fails_nobody_and_takes_
         over.set()
         await asyncio.gather(*writers)
     month = f"read_event_sandbox_{datetime.now(UTC):%Y_%m}"
-    assert month in await months_of(own.pool)
+    assert month in await feed_months(own.pool)
     rows = await own.pool.fetch("SELECT account_id, tableoid::regclass::text AS month FROM read_event")
     assert Counter((row["account_id"], row["month"]) for row in rows) == Counter(
         {(account_id, month): count for account_id, count in written.items()}
     )
 
 
-async def test_who_writes_for_long_is_not_waited_for_and_stops_nobody(own: Own) -> None:
-    await forget_months(own)
+async def test_making_a_month_neither_waits_for_a_long_transaction_nor_blocks_writers(own: Own) -> None:
+    await drop_all_months(own)
     account_id, other = new_id(), new_id()
     async with own.pool.acquire() as slow, slow.transaction():
-        await happened(slow, account_id, 1, datetime.now(UTC))
+        await record_event(slow, account_id, 1, datetime.now(UTC))
         began = time.monotonic()
         making = asyncio.create_task(keep_months(own.worker))
         await asyncio.sleep(0.1)
-        await happened(own.pool, other, 1, datetime.now(UTC))
+        await record_event(own.pool, other, 1, datetime.now(UTC))
         assert time.monotonic() - began < 2
         assert await making == 0
-        assert await months_of(own.pool) == ["read_event_sandbox_other"]
+        assert await feed_months(own.pool) == ["read_event_sandbox_other"]
     await keep_months(own.worker)
-    assert f"read_event_sandbox_{datetime.now(UTC):%Y_%m}" in await months_of(own.pool)
-    assert (await shown(own.pool, account_id), await shown(own.pool, other)) == ([1], [1])
+    assert f"read_event_sandbox_{datetime.now(UTC):%Y_%m}" in await feed_months(own.pool)
+    assert (await feed_sequences(own.pool, account_id), await feed_sequences(own.pool, other)) == ([1], [1])
 
 
-async def test_a_month_of_too_many_events_waits_for_a_start_and_is_shown_meanwhile(own: Own) -> None:
-    await forget_months(own)
+async def test_a_missing_month_with_too_many_events_is_made_at_a_start_and_readable_before(own: Own) -> None:
+    await drop_all_months(own)
     account_id, now = new_id(), datetime.now(UTC)
     for sequence in (1, 2, 3):
-        await happened(own.pool, account_id, sequence, now)
+        await record_event(own.pool, account_id, sequence, now)
     async with own.pool.acquire() as conn, conn.transaction():
         later = await make(
             conn, parent="read_event_sandbox", first=now.date(), last=(now + MONTHS_AHEAD).date(), moved_max=2
         )
     assert await month_of(own.pool, account_id, 3) == "read_event_sandbox_other"
-    assert later == len(await months_of(own.pool)) - 1 == len(names_until(now + MONTHS_AHEAD)) - 1
-    assert await shown(own.pool, account_id) == [1, 2, 3]
+    assert later == len(await feed_months(own.pool)) - 1 == len(month_names_until(now + MONTHS_AHEAD)) - 1
+    assert await feed_sequences(own.pool, account_id) == [1, 2, 3]
     await migrate(own.owner_url)
     assert await month_of(own.pool, account_id, 3) == f"read_event_sandbox_{now:%Y_%m}"
-    assert await shown(own.pool, account_id) == [1, 2, 3]
+    assert await feed_sequences(own.pool, account_id) == [1, 2, 3]
 
 
-async def test_a_sandbox_ahead_of_time_keeps_no_month_of_production_from_being_made(own: Own) -> None:
-    await forget_months(own)
+async def test_future_events_of_a_sandbox_do_not_block_the_months_of_production(own: Own) -> None:
+    await drop_all_months(own)
     account_id, then = new_id(), datetime.now(UTC) + timedelta(days=40)
     for sequence in (1, 2, 3):
-        await happened(own.pool, account_id, sequence, then)  # as a sandbox's clock says
+        await record_event(own.pool, account_id, sequence, then)  # The sandbox's clock is ahead.
     async with own.pool.acquire() as conn, conn.transaction():
         for table in ("read_event_sandbox", "read_event_production"):
             await make(conn, parent=table, first=then.date(), last=then.date(), moved_max=2)
@@ -348,26 +349,26 @@ async def test_a_sandbox_ahead_of_time_keeps_no_month_of_production_from_being_m
     assert production == f"read_event_production_{then:%Y_%m}"
 
 
-def placed_at(at: datetime) -> UUID:
-    """An id as an order has that was placed then."""
+def order_id_of(at: datetime) -> UUID:
+    """Returns an id (UUIDv7) as an order has that was placed at this instant."""
     return UUID(int=int(at.timestamp() * 1000) << 80 | new_id().int % (1 << 80))
 
 
-def leased(order_id: UUID) -> Any:
+def as_leased(order_id: UUID) -> Any:
     return SimpleNamespace(order_id=order_id, attempts=1)
 
 
-async def test_how_an_order_ended_lies_in_the_month_of_its_id_and_leaves_with_it(own: Own) -> None:
-    """An order that was open for longer than it is kept is still written down."""
+async def test_the_outcome_of_an_order_is_stored_and_archived_with_the_month_of_its_id(own: Own) -> None:
+    """The outcome of an order that stayed open for longer than outcomes are kept is still stored."""
     now = datetime.now(UTC)
     old = now - timedelta(days=470)
-    ids = [placed_at(old), placed_at(old + timedelta(days=32)), placed_at(now), placed_at(old)]
+    ids = [order_id_of(old), order_id_of(old + timedelta(days=32)), order_id_of(now), order_id_of(old)]
     for order_id in ids:
         await own.pool.execute(_PLACED, order_id, now)
 
     async def end(order_id: UUID) -> str:
         async with own.pool.acquire() as conn:
-            assert await settle(conn, [(leased(order_id), "done", b"{}")], now=now) == {order_id}
+            assert await settle(conn, [(as_leased(order_id), "done", b"{}")], now=now) == {order_id}
             found = await conn.fetchval(
                 "SELECT tableoid::regclass::text FROM bank_order_done WHERE order_id = $1", order_id
             )
@@ -383,14 +384,14 @@ async def test_how_an_order_ended_lies_in_the_month_of_its_id_and_leaves_with_it
     assert await end(ids[2]) == f"bank_order_done_{now:%Y_%m}"
     async with own.pool.acquire() as conn:
         assert [await look(conn, each) is not None for each in ids[:3]] == [False, True, True]
-    # A month that was archived is not made a second time.
+    # An archived month is not made a second time.
     assert await end(ids[3]) == "bank_order_done_other"
     await keep_months(own.worker)
     async with own.pool.acquire() as conn:
         assert await look(conn, ids[3]) is not None
 
 
-async def test_what_a_bank_was_asked_and_told_is_kept_for_as_long_as_is_set(own: Own) -> None:
+async def test_bank_orders_and_hints_are_kept_for_the_configured_number_of_days(own: Own) -> None:
     month, tables = datetime.now(UTC) - timedelta(days=200), ("bank_order_done", "bank_hint_done")
     for table in tables:
         await make(own.pool, parent=table, first=month.date(), last=month.date(), moved_max=MOVED_MAX)
@@ -408,8 +409,8 @@ async def test_what_a_bank_was_asked_and_told_is_kept_for_as_long_as_is_set(own:
     assert await archived() == [True, True]
 
 
-async def test_an_endpoint_that_was_removed_goes_in_batches_and_another_may_follow_at_once(own: Own) -> None:
-    """However many deliveries it has, removing it waits for none of them."""
+async def test_a_removed_endpoint_is_deleted_in_batches_and_can_be_replaced_at_once(own: Own) -> None:
+    """Removing an endpoint does not wait for its deliveries to be deleted, however many there are."""
     now, chance = datetime.now(UTC), bytes(32)
     async with own.pool.acquire() as conn, conn.transaction():
         made = await create_merchant(conn, name="Loja", address=True, kyc="approved", now=now)
@@ -430,9 +431,9 @@ async def test_an_endpoint_that_was_removed_goes_in_batches_and_another_may_foll
     assert await own.pool.fetchval("SELECT endpoint_id FROM webhook_endpoint") == second.endpoint_id
 
 
-async def test_what_was_delivered_leaves_the_queue_for_its_month_and_goes_with_the_month(own: Own) -> None:
-    """No row is deleted: neither a delivery of before the feed begins nor its attempts are there any more, and those of
-    its last day are."""
+async def test_a_finished_delivery_moves_from_the_queue_to_its_month_and_leaves_with_it(own: Own) -> None:
+    """No row is deleted singly. A delivery from before the feed's first month and its attempts are gone with their
+    month; those of the last day that is kept are still there."""
     now = datetime.now(UTC)
     async with own.pool.acquire() as conn:
         made = await create_merchant(conn, name="Loja", address=True, kyc="approved", now=now)
@@ -444,7 +445,7 @@ async def test_what_was_delivered_leaves_the_queue_for_its_month_and_goes_with_t
         )  # fmt: skip
         ids = []
         for sequence, at in enumerate([now - KEPT - timedelta(days=32), now - KEPT + timedelta(hours=1), now], 1):
-            event_id = placed_at(at)
+            event_id = order_id_of(at)
             ids.append(await conn.fetchval(_SENT, endpoint_id, event_id, account_id, sequence, at))
         await conn.execute(
             "INSERT INTO webhook_attempt (delivery_id, attempt, started_at, duration_ms, outcome)"
@@ -466,8 +467,9 @@ async def test_what_was_delivered_leaves_the_queue_for_its_month_and_goes_with_t
     assert await own.pool.fetchval("SELECT to_regclass($1)", gone) is None
 
 
-async def test_the_id_of_a_delivery_is_of_its_event_and_endpoint_and_of_the_events_time(conn: Any) -> None:
-    """So it is the same whoever writes it, a key keeps it single, and it names the month."""
+async def test_a_delivery_id_is_derived_from_its_event_and_endpoint_and_has_the_events_time(conn: Any) -> None:
+    """So the id is the same whichever process writes it, the primary key prevents a duplicate, and the id names the
+    month."""
     endpoint_id, event_id = new_id(), new_id()
     one, again, other_event, other_endpoint = [
         await conn.fetchval("SELECT webhook_delivery_id($1, $2)", endpoint, event)

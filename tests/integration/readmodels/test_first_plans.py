@@ -1,5 +1,6 @@
-"""A plan that a connection makes while there is nothing yet finds rows by their keys: it is kept until a table has been
-analyzed, and by then there may be many rows (expect_few_values in sql/migrations/baseline/0001_accounts.sql)."""
+"""A plan that a connection makes while tables are empty finds rows by their keys. The connection keeps the plan until a
+table is analyzed, and by then the table may have many rows (expect_few_values in
+sql/migrations/baseline/0001_accounts.sql)."""
 
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
@@ -14,7 +15,7 @@ import pytest_asyncio
 import sql
 from tests.support.database import own_database, owner_of
 
-# Of each statement: what it looks up by key, and by which index.
+# For each statement: the table that it looks up by key, and the index it must use.
 _BY_KEY = {
     "read_charge.find": ("read_charge", "read_charge_pkey"),
     "read_charge.by_id": ("read_charge", "read_charge_pkey"),
@@ -37,7 +38,7 @@ _BY_KEY = {
 }
 
 
-# Of twenty-one charges twenty are one merchant's, a fifth of them pending; every payment has its entry.
+# One merchant has twenty of every twenty-one charges, and a fifth of the charges are pending.
 _BUSY = (
     "INSERT INTO read_charge (account_id, charge_id, test, created_at, status, payment_method, amount_cents, public_id,"
     " version, journal_id) SELECT md5(CASE n % 21 WHEN 0 THEN n % 20 ELSE 99 END::text)::uuid,"
@@ -56,19 +57,19 @@ _BUSY = (
 class _Database(NamedTuple):
     owner: Any
     app: Any
-    """Connections; the application's has its role's settings, and keeps no statements."""
+    """Both are connections. The application's has the settings of its role, and caches no statements."""
 
 
 @asynccontextmanager
 async def _database(servers: Any) -> AsyncIterator[_Database]:
-    """As it was migrated, without a row."""
+    """Yields connections to a migrated database without rows."""
     async with own_database(servers, "first_plans") as url:
         opened = _Database(
             await asyncpg.connect(owner_of(servers, url)), await asyncpg.connect(url, statement_cache_size=0)
         )
         try:
             if opened.owner.get_server_version().major < 18:
-                pytest.skip("PostgreSQL before 18 cannot be told of statistics")
+                pytest.skip("PostgreSQL before 18 cannot be given statistics")
             yield opened
         finally:
             for each in opened:
@@ -76,18 +77,18 @@ async def _database(servers: Any) -> AsyncIterator[_Database]:
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="session")
-async def nothing_yet(servers: Any) -> AsyncIterator[_Database]:
+async def empty(servers: Any) -> AsyncIterator[_Database]:
     async with _database(servers) as opened:
         yield opened
 
 
 @pytest.mark.parametrize("name", _BY_KEY)
-async def test_what_is_known_by_its_key_is_found_by_it(nothing_yet: _Database, name: str) -> None:
+async def test_a_plan_made_on_an_empty_table_finds_rows_by_their_key(empty: _Database, name: str) -> None:
     table, index = _BY_KEY[name]
-    assert await _indexes(nothing_yet.app, name, table) == {index}
+    assert await _indexes(empty.app, name, table) == {index}
 
 
-async def test_it_still_is_once_there_are_a_few_rows(servers: Any) -> None:
+async def test_a_plan_made_over_a_few_rows_still_uses_the_primary_key(servers: Any) -> None:
     async with _database(servers) as few:
         await few.owner.execute(
             "INSERT INTO simulated_cob (world, txid, status, amount_cents, pix_key, created_at, expires_in_s,"
@@ -98,8 +99,8 @@ async def test_it_still_is_once_there_are_a_few_rows(servers: Any) -> None:
             assert await _indexes(few.app, name, "simulated_cob") == {"simulated_cob_pkey"}
 
 
-async def test_refunds_that_end_are_looked_up_however_few_payments_there_were(servers: Any) -> None:
-    """Nobody analyzes a table of 300 rows, and a plan is kept until somebody does."""
+async def test_a_plan_made_over_few_payments_finds_refunds_and_payments_by_an_index(servers: Any) -> None:
+    """Autovacuum does not analyze a table of 300 rows, and a plan is kept until the table is analyzed."""
     async with _database(servers) as few:
         await few.owner.execute(
             "INSERT INTO payment (account_id, payment_id, test, charge_id, source, method, amount_cents, settles,"
@@ -111,7 +112,7 @@ async def test_refunds_that_end_are_looked_up_however_few_payments_there_were(se
                 assert "Index Cond" in scan, scan
 
 
-async def test_a_list_walks_its_own_index_over_some_thousand_rows_of_one_account(servers: Any) -> None:
+async def test_a_list_walks_its_own_index_over_thousands_of_rows_of_one_account(servers: Any) -> None:
     async with _database(servers) as some:
         for statement in _BUSY:
             await some.owner.execute(statement)
@@ -122,25 +123,25 @@ async def test_a_list_walks_its_own_index_over_some_thousand_rows_of_one_account
             assert await _indexes(some.app, f"read_ledger.page_{way}+type", "read_ledger") == {"read_ledger_type"}
 
 
-async def test_months_and_days_to_come_have_it_too(nothing_yet: _Database) -> None:
-    owner = nothing_yet.owner
+async def test_partitions_made_later_get_the_expected_statistics_too(empty: _Database) -> None:
+    owner = empty.owner
     today = datetime.now(UTC).date()
     later = today.replace(year=today.year + 2, month=1, day=1)
     await owner.execute("SELECT make_months('read_event_sandbox', $1, $1)", later)
     await owner.execute("SELECT request_log_make_days($1, $1)", later)
-    told = "SELECT n_distinct FROM pg_stats WHERE tablename = $1 AND attname = 'account_id'"
+    n_distinct = "SELECT n_distinct FROM pg_stats WHERE tablename = $1 AND attname = 'account_id'"
     for table in (f"read_event_sandbox_{later:%Y_%m}", f"request_log_{later:%Y_%m_%d}", "read_event_sandbox"):
-        assert await owner.fetchval(told, table) == 2, table
+        assert await owner.fetchval(n_distinct, table) == 2, table
 
 
-async def test_where_it_is_the_key_an_account_has_one_row_and_not_half_of_them(nothing_yet: _Database) -> None:
-    rows = await nothing_yet.owner.fetch("SELECT DISTINCT tablename FROM pg_stats WHERE schemaname = 'public'")
-    told = {row[0] for row in rows}
-    assert {"charge", "read_charge", "bank_order", "webhook_delivery_open", "simulated_cob"} <= told
-    assert not told & {"account", "account_clock", "sandbox_clock", "webhook_lane", "simulated_fault"}
+async def test_tables_keyed_by_account_do_not_get_the_expected_statistics(empty: _Database) -> None:
+    rows = await empty.owner.fetch("SELECT DISTINCT tablename FROM pg_stats WHERE schemaname = 'public'")
+    with_statistics = {row[0] for row in rows}
+    assert {"charge", "read_charge", "bank_order", "webhook_delivery_open", "simulated_cob"} <= with_statistics
+    assert not with_statistics & {"account", "account_clock", "sandbox_clock", "webhook_lane", "simulated_fault"}
 
 
-async def test_what_was_found_out_stands(servers: Any) -> None:
+async def test_expected_statistics_do_not_replace_those_of_analyze(servers: Any) -> None:
     async with _database(servers) as analyzed:
         await analyzed.owner.execute(
             "INSERT INTO charge (account_id, charge_id, test, bank, payment_method, status, version, amount_cents,"
@@ -149,12 +150,12 @@ async def test_what_was_found_out_stands(servers: Any) -> None:
         )
         await analyzed.owner.execute("ANALYZE charge")
         assert await analyzed.owner.fetchval("SELECT expect_few_values()") == 0
-        told = "SELECT n_distinct FROM pg_stats WHERE tablename = 'charge' AND attname = 'account_id'"
-        assert await analyzed.owner.fetchval(told) == -1  # each row has another
+        n_distinct = "SELECT n_distinct FROM pg_stats WHERE tablename = 'charge' AND attname = 'account_id'"
+        assert await analyzed.owner.fetchval(n_distinct) == -1  # -1 means that every row has another value.
 
 
 async def _indexes(conn: Any, name: str, table: str) -> set[str]:
-    """By which indexes the plan of all values, made now, reads this table."""
+    """Returns the indexes through which a generic plan made now reads this table."""
     return {scan["Index Name"] for scan in await _scans(conn, name, table) if "Index Name" in scan}
 
 

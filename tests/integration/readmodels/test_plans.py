@@ -1,7 +1,7 @@
-"""A page costs what a page costs: index ranges only, and no more rows than the page needs, however long the list is.
+"""A page of a list reads index ranges only, and no more rows than the page needs, however long the list is.
 
-Plans are taken of the very statements and parameters the lists use, over some ten thousand rows, both as PostgreSQL
-plans a statement for its values and as it plans it once for all of them.
+The tests explain the statements and parameters that the lists use, over 40,000 rows, with a custom plan (made for the
+given values) and with a generic plan (made once for all values).
 """
 
 from collections.abc import AsyncIterator, Iterator, Sequence
@@ -51,7 +51,7 @@ from runtime.postgres import Pool
 from runtime.seal import Seal
 
 BIG = UUID(int=1)
-"""The account whose lists are read: as large as all the others together."""
+"""The account whose lists are read. It has as many rows as all other accounts together."""
 OWNER = Owner(BIG, Mode.SANDBOX)
 CHARGES = 20_000
 LIMIT = 100
@@ -60,7 +60,7 @@ START = datetime(2026, 1, 1, tzinfo=UTC)
 MIDDLE = START + timedelta(seconds=30 * CHARGES // 2)
 SEAL = Seal(bytes(32))
 
-# Two rows of every three seconds belong to BIG. Some values are rare, some are shared by many rows.
+# A row every 15 seconds; every second row belongs to BIG. Some values are rare, some are shared by many rows.
 _SEED = (
     """
     CREATE TEMPORARY TABLE seed ON COMMIT DROP AS
@@ -132,7 +132,7 @@ _SEED = (
 )
 
 _KEY = 4
-"""Blocks of one look-up by a key: the way down the index, and the page of the table."""
+"""Blocks that one look-up by key touches: the path down the index, and the page of the table."""
 
 _OF_ONE_ROW = ("report_position", "journal_journal_id_seq")
 
@@ -140,7 +140,7 @@ Node = dict[str, Any]
 
 
 class Explained:
-    """Stands in for a connection: runs each statement it is given for its plan, and answers no rows."""
+    """Replaces a connection: explains each statement, keeps its plan, and returns no rows."""
 
     def __init__(self, conn: Any, mode: str) -> None:
         self._conn = conn
@@ -152,7 +152,7 @@ class Explained:
         types = [f"{each.schema}.{each.name}" for each in prepared.get_parameters()]
         literals = [
             f"{await self._conn.fetchval(f'SELECT quote_nullable(($1::{kind})::text)', value)}::{kind}"
-            for kind, value in zip(map(_spelled, types), given, strict=True)
+            for kind, value in zip(map(_quoted_type, types), given, strict=True)
         ]
         listed = f"({', '.join(literals)})" if literals else ""
         await self._conn.execute(f"SET LOCAL plan_cache_mode = {self._mode}")
@@ -170,7 +170,7 @@ class Explained:
         return await self._conn.fetchrow(text, *given)
 
 
-def _spelled(kind: str) -> str:
+def _quoted_type(kind: str) -> str:
     schema, name = kind.split(".", 1)
     return f'{schema}."{name[:-2]}"[]' if name.endswith("[]") else f'{schema}."{name}"'
 
@@ -182,7 +182,8 @@ def _nodes(plan: Node) -> Iterator[Node]:
 
 
 def assert_cheap(plans: Sequence[tuple[str, Node]], *, ranges: int = 1, page: int = PAGE) -> None:
-    """Index scans only; at most two rows read, kept or thrown away, and sorted, for each of the page in each range."""
+    """Asserts that the plans use index scans only, and for each row of the page and each range read at most two rows
+    (rows that a filter removes count as read) and sort at most one."""
     assert plans
     for name, plan in plans:
         nodes = [node for node in _nodes(plan) if node.get("Relation Name") not in _OF_ONE_ROW]
@@ -196,8 +197,8 @@ def assert_cheap(plans: Sequence[tuple[str, Node]], *, ranges: int = 1, page: in
         )
         assert read <= 2 * page * ranges + 10, f"{name} read {read} rows: {shown}"
         buffers = plan["Shared Hit Blocks"] + plan["Shared Read Blocks"]
-        # A row costs its page of the table; a range the way down its index, and so does the document of each row, and
-        # who paid it.
+        # A row costs its page of the table; a range costs the path down its index, and so do the document of each row
+        # and its payer.
         looked_up = {node.get("Relation Name") for node in nodes} & {"journal", "payment"}
         documents = _KEY * page * len(looked_up)
         assert buffers <= 2 * page * ranges + 12 * ranges + 40 + documents, f"{name} touched {buffers} blocks: {shown}"
@@ -255,7 +256,9 @@ CHARGE_FILTERS: dict[str, tuple[dict[str, Any], int]] = {
 @pytest.mark.parametrize("walked", ["first page", "in the middle"])
 @pytest.mark.parametrize("order", ORDERS)
 @pytest.mark.parametrize("filters", CHARGE_FILTERS)
-async def test_a_page_of_charges(explained: Explained, filters: str, order: SortOrder, walked: str) -> None:
+async def test_a_page_of_charges_reads_only_its_index_ranges(
+    explained: Explained, filters: str, order: SortOrder, walked: str
+) -> None:
     given, ranges = CHARGE_FILTERS[filters]
     after = None if walked == "first page" else TimePosition(MIDDLE, UUID(int=2**127))
     asked = ChargeFilters(**given, order=order)
@@ -278,7 +281,9 @@ PAYMENT_FILTERS: dict[str, dict[str, Any]] = {
 @pytest.mark.parametrize("walked", ["first page", "in the middle"])
 @pytest.mark.parametrize("order", ORDERS)
 @pytest.mark.parametrize("filters", PAYMENT_FILTERS)
-async def test_a_page_of_payments(explained: Explained, filters: str, order: SortOrder, walked: str) -> None:
+async def test_a_page_of_payments_reads_only_its_index_range(
+    explained: Explained, filters: str, order: SortOrder, walked: str
+) -> None:
     after = None if walked == "first page" else TimePosition(MIDDLE, UUID(int=2**127))
     asked = PaymentFilters(**PAYMENT_FILTERS[filters], order=order)
     await payment_page(explained, OWNER, asked, after, LIMIT, seal=SEAL)  # type: ignore[arg-type]
@@ -301,12 +306,14 @@ REFUND_FILTERS: dict[str, tuple[dict[str, Any], int]] = {
 @pytest.mark.parametrize("walked", ["first page", "in the middle"])
 @pytest.mark.parametrize("order", ORDERS)
 @pytest.mark.parametrize("filters", REFUND_FILTERS)
-async def test_a_page_of_refunds(explained: Explained, filters: str, order: SortOrder, walked: str) -> None:
+async def test_a_page_of_refunds_reads_only_its_index_ranges(
+    explained: Explained, filters: str, order: SortOrder, walked: str
+) -> None:
     given, ranges = REFUND_FILTERS[filters]
     after = None if walked == "first page" else TimePosition(MIDDLE, UUID(int=2**127))
     asked = RefundFilters(**given, order=order)
     await refund_page(explained, OWNER, asked, after, LIMIT)  # type: ignore[arg-type]
-    # Each refund's payment is looked up, a way down an index of its own.
+    # The payment of each refund is looked up through another index.
     assert_cheap(explained.plans, ranges=ranges + 2)
 
 
@@ -324,7 +331,9 @@ WITHDRAWAL_FILTERS: dict[str, tuple[dict[str, Any], int]] = {
 @pytest.mark.parametrize("walked", ["first page", "in the middle"])
 @pytest.mark.parametrize("order", ORDERS)
 @pytest.mark.parametrize("filters", WITHDRAWAL_FILTERS)
-async def test_a_page_of_withdrawals(explained: Explained, filters: str, order: SortOrder, walked: str) -> None:
+async def test_a_page_of_withdrawals_reads_only_its_index_ranges(
+    explained: Explained, filters: str, order: SortOrder, walked: str
+) -> None:
     given, ranges = WITHDRAWAL_FILTERS[filters]
     after = None if walked == "first page" else TimePosition(MIDDLE, UUID(int=2**127))
     asked = WithdrawalFilters(**given, order=order)
@@ -333,17 +342,19 @@ async def test_a_page_of_withdrawals(explained: Explained, filters: str, order: 
 
 
 _FAR = {SortOrder.DESC: START + timedelta(hours=2), SortOrder.ASC: START + timedelta(seconds=30 * CHARGES - 7_200)}
-"""Two hours at the other end of the walk, with room for a page."""
+"""Two hours at the far end of the list, which hold more than a page."""
 
 
-def _beyond(order: SortOrder, name: str) -> dict[str, Any]:
+def _far_end_filters(order: SortOrder, name: str) -> dict[str, Any]:
     return {f"{name}_to" if order is SortOrder.DESC else f"{name}_from": _FAR[order], "order": order}
 
 
 @pytest.mark.parametrize("order", ORDERS)
 @pytest.mark.parametrize("what", ["charges", "charges of a status", "payments", "refunds", "withdrawals"])
-async def test_a_range_of_days_is_entered_at_its_own_end(explained: Explained, what: str, order: SortOrder) -> None:
-    """A page of the days that a walk reaches last costs what its first page does: nothing on the way is passed over."""
+async def test_a_page_of_a_distant_range_of_days_costs_no_more_than_the_first_page(
+    explained: Explained, what: str, order: SortOrder
+) -> None:
+    """The page starts at the bound of its days, and does not read the rows between the start of the list and them."""
 
     async def page(**given: Any) -> None:
         conn: Any = explained
@@ -360,7 +371,7 @@ async def test_a_range_of_days_is_entered_at_its_own_end(explained: Explained, w
                 await charge_page(conn, OWNER, ChargeFilters(statuses=("paid",), **given), None, LIMIT)
 
     await page(order=order)
-    await page(**_beyond(order, "paid" if what == "payments" else "created"))
+    await page(**_far_end_filters(order, "paid" if what == "payments" else "created"))
     first, far = (plan["Shared Hit Blocks"] + plan["Shared Read Blocks"] for _, plan in explained.plans)
     assert far <= first + 12
 
@@ -381,7 +392,9 @@ EVENT_FILTERS: dict[str, tuple[dict[str, Any], int]] = {
 @pytest.mark.parametrize("walked", ["first page", "in the middle"])
 @pytest.mark.parametrize("order", ORDERS)
 @pytest.mark.parametrize("filters", EVENT_FILTERS)
-async def test_a_page_of_events(explained: Explained, filters: str, order: SortOrder, walked: str) -> None:
+async def test_a_page_of_events_reads_only_its_index_ranges(
+    explained: Explained, filters: str, order: SortOrder, walked: str
+) -> None:
     given, ranges = EVENT_FILTERS[filters]
     after = None if walked == "first page" else SequencePosition(CHARGES // 2)
     asked = EventFilters(**given, order=order)
@@ -400,21 +413,23 @@ LEDGER_FILTERS: dict[str, dict[str, Any]] = {
 @pytest.mark.parametrize("walked", ["first page", "in the middle"])
 @pytest.mark.parametrize("order", ORDERS)
 @pytest.mark.parametrize("filters", LEDGER_FILTERS)
-async def test_a_page_of_the_ledger(explained: Explained, filters: str, order: SortOrder, walked: str) -> None:
+async def test_a_page_of_the_ledger_reads_only_its_index_range(
+    explained: Explained, filters: str, order: SortOrder, walked: str
+) -> None:
     after = None if walked == "first page" else SequencePosition(CHARGES // 2)
     asked = LedgerFilters(**LEDGER_FILTERS[filters], order=order)
     await ledger_page(explained, OWNER, asked, after, LIMIT)  # type: ignore[arg-type]
     assert_cheap(explained.plans)
 
 
-async def test_the_balance_is_one_row(explained: Explained) -> None:
+async def test_the_balance_is_read_from_one_row(explained: Explained) -> None:
     assert (await balance(explained, OWNER)).balance == "400.00"  # type: ignore[arg-type]
     assert_cheap(explained.plans, page=1)
 
 
 @pytest.mark.parametrize("filters", ["everything", "days", "method", "external_id of many", "payer", "due week"])
-async def test_a_sum_of_what_is_overdue_reads_that_alone(seeded: Any, filters: str) -> None:
-    explained: Any = Explained(seeded, "force_generic_plan")  # as the application's role has it
+async def test_the_sum_of_overdue_charges_reads_only_overdue_charges(seeded: Any, filters: str) -> None:
+    explained: Any = Explained(seeded, "force_generic_plan")  # The application's role is configured with generic plans.
     now = START + timedelta(days=2)
     overdue = await seeded.fetchval(
         "SELECT count(*) FROM charge WHERE account_id = $1 AND status = 'pending' AND expires_at <= $2", BIG, now
@@ -428,13 +443,13 @@ async def test_a_sum_of_what_is_overdue_reads_that_alone(seeded: Any, filters: s
     assert_cheap(explained.plans, page=1)
 
 
-async def test_a_batch_of_lookups_reads_the_rows_it_asks_for(explained: Explained, seeded: Any) -> None:
+async def test_a_batch_of_lookups_reads_only_the_requested_rows(explained: Explained, seeded: Any) -> None:
     rows = await seeded.fetch("SELECT id FROM seed WHERE n % 200 = 0")
     await charges_by_id(explained, [(row["id"], OWNER) for row in rows])  # type: ignore[arg-type]
     assert_cheap(explained.plans, ranges=len(rows), page=1)
 
 
-async def test_who_looks_for_overdue_charges_reads_those_only(explained: Explained) -> None:
+async def test_finding_overdue_charges_reads_only_overdue_charges(explained: Explained) -> None:
     for now in (START, START + timedelta(days=2), START + timedelta(days=365)):
         await find_overdue_of_account(explained, account_id=BIG, test=True, now=now, limit=COMMANDS_MAX)
         await find_overdue(explained, now=now, limit=COMMANDS_MAX)
@@ -446,17 +461,17 @@ async def test_who_looks_for_overdue_charges_reads_those_only(explained: Explain
     assert_cheap(explained.plans, ranges=len(clocks), page=COMMANDS_MAX)
 
 
-async def test_the_days_of_a_month_cost_probes_and_not_their_payments(explained: Explained) -> None:
+async def test_the_days_of_a_month_are_summed_by_index_probes_and_not_from_their_payments(explained: Explained) -> None:
     days = [MIDDLE.date() + timedelta(days=number) for number in range(-15, CLOSINGS_MAX - 15)]
-    with suppress(ValueError):  # no rows come back to be paired with the days
+    with suppress(ValueError):  # Explained returns no rows that could be paired with the days.
         await closings(explained, OWNER, days)  # type: ignore[arg-type]
     with suppress(ValueError):
         await received_by_day(explained, OWNER, now=MIDDLE)  # type: ignore[arg-type]
-    # An edge a day, each day's lines of each type that is neither payment nor fee, and what is kept of its fees.
+    # A range for each edge of a day, for each day and type other than payment and fee, and for the kept totals of fees.
     assert_cheap(explained.plans, page=1, ranges=(len(days) + 1) + len(days) * (len(ENTRY_TYPES) - 1))
 
 
-async def test_the_days_of_a_month_with_a_fee_for_each_payment_cost_no_more(
+async def test_the_days_of_a_month_cost_no_more_when_every_payment_has_a_fee(
     explained: Explained, seeded: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     days = [MIDDLE.date() + timedelta(days=number) for number in range(-2, CLOSINGS_MAX - 2)]
@@ -486,23 +501,23 @@ async def test_the_days_of_a_month_with_a_fee_for_each_payment_cost_no_more(
         await inner.rollback()
 
 
-async def test_the_payments_of_a_charge_are_found_by_it(explained: Explained) -> None:
+async def test_the_payments_of_a_charge_are_found_by_its_id(explained: Explained) -> None:
     await payments_of(explained, UUID(int=7), OWNER)  # type: ignore[arg-type]
     assert_cheap(explained.plans, page=20)
 
 
-async def test_payers_to_choose_from_are_those_of_so_many_newest_charges(explained: Explained) -> None:
+async def test_a_payer_search_reads_a_bounded_number_of_the_newest_charges(explained: Explained) -> None:
     await search_payers_by_name(explained, OWNER, "maria", seal=SEAL)  # type: ignore[arg-type]
     assert_cheap(explained.plans, page=LOOKED_MAX)
 
 
-async def test_charges_looked_through_for_an_amount_or_a_payer_are_so_many_of_the_newest(explained: Explained) -> None:
+async def test_a_search_by_amount_or_payer_reads_a_bounded_number_of_the_newest_charges(explained: Explained) -> None:
     await newest_of_amount(explained, OWNER, 1234)  # type: ignore[arg-type]
     await newest_of_payer(explained, OWNER, "maria", seal=SEAL)  # type: ignore[arg-type]
     assert_cheap(explained.plans, page=newest_search.LOOKED_MAX, ranges=4)
 
 
-async def test_the_due_dates_there_are_cost_a_probe_each(explained: Explained) -> None:
+async def test_finding_the_existing_due_dates_costs_one_index_probe_each(explained: Explained) -> None:
     asked = ChargeFilters(due_from=date(2026, 2, 1), due_to=date(2026, 4, 1))
     await due_days(explained, OWNER, asked)  # type: ignore[arg-type]
     assert_cheap(explained.plans, page=1, ranges=61)
@@ -521,7 +536,7 @@ async def test_the_due_dates_there_are_cost_a_probe_each(explained: Explained) -
     ],
     ids=str,
 )
-async def test_every_filter_narrows_whichever_index_is_walked(seeded: Any, other: dict[str, Any]) -> None:
+async def test_every_other_filter_narrows_a_search_by_txid(seeded: Any, other: dict[str, Any]) -> None:
     async def counted(**given: Any) -> int:
         return sum(each.count for each in (await charge_sums(seeded, OWNER, ChargeFilters(**given))).values())
 

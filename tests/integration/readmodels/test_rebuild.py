@@ -1,4 +1,5 @@
-"""What can be seen is a function of the journal: verify finds what is not, rebuild makes it so, to the byte."""
+"""The read tables are a function of the journal: verify finds rows that do not follow from it, and rebuild reproduces
+them to the byte."""
 
 import asyncio
 import json
@@ -32,7 +33,7 @@ TABLES = ("read_charge", "read_payment", "read_refund", "read_withdrawal", "read
 
 @pytest_asyncio.fixture(scope="module", loop_scope="session")
 async def merchant(system: System) -> AsyncIterator[ApiMerchant]:
-    """A merchant to whom everything has happened that can."""
+    """A merchant with charges, payments, refunds, fees and withdrawals in every state."""
     async with new_merchant(system) as opened, books_of(system) as books:
         client = opened.sandbox
         fees = FeeTerms(pix_bps=99, pix_cents_min=5, boleto_cents=199, withdrawal_cents=50)
@@ -50,19 +51,19 @@ async def merchant(system: System) -> AsyncIterator[ApiMerchant]:
             for body in ({"amount": "1.00"}, {}):
                 path = f"/v1/charges/{charge_id}/refunds"
                 assert (await client.ask("POST", path, json=body, key=str(uuid4()), headers=headers)).status == 201
-        await until_answer(lambda: _all_known(client))
+        await until_answer(lambda: _all_refunds_ended(client))
         await _withdraw(system, books, opened.production)
         await client.created(payer={"name": "Zé", "document": "52998224725"}, description="açaí")
         yield opened
 
 
-async def _all_known(client: ApiClient) -> bool:
-    """Every refund has come to its end: nothing happens by itself any more."""
+async def _all_refunds_ended(client: ApiClient) -> bool:
+    """Whether every refund has ended, so that no worker changes anything any more."""
     return {refund["status"] for refund in await client.all("/v1/refunds")} == {"succeeded", "failed"}
 
 
 async def _withdraw(system: System, books: Books, client: ApiClient) -> None:
-    """One withdrawal that was sent and one that was cancelled."""
+    """Makes one withdrawal that is sent and one that is cancelled."""
     charge_id = await created_before(books, client, test=False, ago_s=60, lifetime_s=3600)
     await money_arrives(system, books, charge_id, 1000)
     made = [
@@ -79,7 +80,7 @@ async def _withdraw(system: System, books: Books, client: ApiClient) -> None:
 
 
 async def _dump(books: Books) -> dict[str, list[str]]:
-    """Every byte of the read tables."""
+    """Returns every row of the read tables as text."""
     return {
         table: [row[0] for row in await books.fetch(f"SELECT t::text FROM {table} t ORDER BY 1")]  # noqa: S608
         for table in TABLES
@@ -89,7 +90,7 @@ async def _dump(books: Books) -> dict[str, list[str]]:
 async def test_a_rebuild_reproduces_the_read_tables_to_the_byte(
     system: System, merchant: ApiMerchant, books: Books
 ) -> None:
-    with paused(system, "worker"), paused(system, "api"):  # what happens meanwhile is told by the next test
+    with paused(system, "worker"), paused(system, "api"):  # The next test covers concurrent writes.
         before = await _dump(books)
         assert all(before.values())
         rows = system.json("readmodels", "rebuild")
@@ -98,14 +99,14 @@ async def test_a_rebuild_reproduces_the_read_tables_to_the_byte(
     assert_books_are_clean(system)
 
 
-async def test_a_rebuild_loses_nothing_of_what_happens_meanwhile(system: System, merchant: ApiMerchant) -> None:
+async def test_a_rebuild_loses_no_charge_or_event_written_meanwhile(system: System, merchant: ApiMerchant) -> None:
     client, paid = merchant.sandbox, []
     rebuilding = True
 
     async def write() -> None:
         while rebuilding:
             paid.append((await client.paid())["charge_id"])
-            await asyncio.sleep(0.02)  # or the rebuild has no core
+            await asyncio.sleep(0.02)  # Leaves the rebuild some CPU time.
 
     async def read() -> None:
         while rebuilding:
@@ -133,7 +134,7 @@ ONE = (
 )
 
 
-# One of each table at a time: a verification compares each table with the journal by itself.
+# Each set corrupts every table at most once: a verification compares each table with the journal separately.
 CORRUPTIONS = (
     {
         "read_charge": "UPDATE read_charge SET changes = coalesce(changes, '{}') || '{\"amount_cents\": 1}' WHERE ",
@@ -171,7 +172,7 @@ async def test_a_corrupted_row_is_found_and_repaired(
     assert await verify(system.database_url) == []
 
 
-async def test_the_command_says_what_it_found_and_exits_with_1(
+async def test_the_verify_command_prints_the_differences_and_exits_with_1(
     system: System, merchant: ApiMerchant, books: Books
 ) -> None:
     client = merchant.sandbox
@@ -185,8 +186,8 @@ async def test_the_command_says_what_it_found_and_exits_with_1(
     assert_books_are_clean(system)
 
 
-async def test_books_that_do_not_add_up_are_found(system: System, merchant: ApiMerchant, books: Books) -> None:
-    """What verify knows of the write side: a rebuild cannot repair it, and must not hide it."""
+async def test_verify_reports_books_that_do_not_add_up(system: System, merchant: ApiMerchant, books: Books) -> None:
+    """These differences are in the tables of the write side: a rebuild cannot repair them, and must not hide them."""
     of_account = " account_id = $1::text::uuid"
     broken = {
         "balances that are not the sum of their lines": (

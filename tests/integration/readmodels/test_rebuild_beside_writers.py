@@ -1,4 +1,4 @@
-"""A rebuild replaces rows in place, some hundred charges at a time: nobody waits for more than that."""
+"""A rebuild replaces rows in place, some hundred charges at a time: a writer waits for one such slice at most."""
 
 import asyncio
 import os
@@ -35,7 +35,7 @@ async def _corrupt(pool: Pool, charge_ids: list[UUID]) -> None:
     await pool.execute("UPDATE report_charge SET status = 'failed' WHERE charge_id = ANY($1)", charge_ids)
 
 
-async def test_a_charge_that_somebody_holds_keeps_nobody_else_waiting(books: tuple[str, Pool]) -> None:
+async def test_a_rebuild_that_waits_for_a_locked_charge_locks_nothing_else(books: tuple[str, Pool]) -> None:
     url, pool = books
     merchant = await make_account(pool)
     held, other = [(await paid(pool, merchant, 500, None))[0] for _ in range(2)]
@@ -58,7 +58,7 @@ async def test_a_charge_that_somebody_holds_keeps_nobody_else_waiting(books: tup
 
     await until_answer(repaired)
     assert (await versions())[held] == 99
-    # The other one is free again, and so are journal, clock and everything else.
+    # The other charge is unlocked again, and so are the journal, the account's clock and all other tables.
     async with pool.acquire() as impatient:
         await impatient.execute("SET lock_timeout = '20ms'")
         async with impatient.transaction():
@@ -70,14 +70,14 @@ async def test_a_charge_that_somebody_holds_keeps_nobody_else_waiting(books: tup
     await transaction.rollback()
     await holder.close()
     found = await rebuilding
-    # Each row is counted once, however often its charge was tried. The totals have what came meanwhile.
+    # Each row is counted once, however often its charge was retried. The totals include the rows written meanwhile.
     assert [found[table] for table in READ] == [rows[table] for table in READ]
     assert beside == journaled
     assert (await versions())[held] == 2
     assert await verify(url) == []
 
 
-async def test_one_that_was_stopped_leaves_nothing_and_is_begun_again(books: tuple[str, Pool]) -> None:
+async def test_a_stopped_rebuild_leaves_no_tables_behind_and_can_be_started_again(books: tuple[str, Pool]) -> None:
     url, pool = books
     merchant = await make_account(pool)
     charge_ids = [(await paid(pool, merchant, 500, None))[0] for _ in range(3)]
@@ -96,10 +96,10 @@ async def test_one_that_was_stopped_leaves_nothing_and_is_begun_again(books: tup
     assert await verify(url) == []
 
 
-async def test_one_that_was_stopped_goes_on_with_the_next_slice_and_counts_what_was_done(
+async def test_a_stopped_rebuild_resumes_with_the_next_slice_and_counts_all_rows(
     books: tuple[str, Pool], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Wherever it was stopped: no slice is left out, and none is done twice."""
+    """Wherever the rebuild stops, resuming it omits no slice and repeats none."""
     url, pool = books
     merchant = await make_account(pool)
     charge_ids = [(await paid(pool, merchant, 500, None))[0] for _ in range(5)]
@@ -125,7 +125,7 @@ async def test_one_that_was_stopped_goes_on_with_the_next_slice_and_counts_what_
         await resume_rebuild(url)
 
 
-async def test_the_command_goes_on_after_a_kill(books: tuple[str, Pool]) -> None:
+async def test_the_rebuild_command_resumes_after_a_kill(books: tuple[str, Pool]) -> None:
     url, pool = books
     merchant = await make_account(pool)
     charge_ids = [(await paid(pool, merchant, 500, None))[0] for _ in range(3)]
@@ -153,9 +153,9 @@ async def test_the_command_goes_on_after_a_kill(books: tuple[str, Pool]) -> None
     assert b"every rebuild was finished" in said
 
 
-async def test_a_connection_that_folded_before_fills_no_real_totals_twice(books: tuple[str, Pool]) -> None:
-    """Its prepared statements know the real tables; with shadows beside them they must be planned anew."""
+async def test_a_rebuild_after_a_fold_on_its_connection_does_not_double_the_totals(books: tuple[str, Pool]) -> None:
+    """Its prepared statements refer to the real tables; once shadow tables exist they must be planned again."""
     url, pool = books
-    await paid(pool, await make_account(pool), 900, None)  # not folded yet: the rebuild does that first
+    await paid(pool, await make_account(pool), 900, None)  # Not folded yet: the rebuild folds first.
     await rebuild(url)
     assert await verify(url) == []

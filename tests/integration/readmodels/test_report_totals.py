@@ -1,4 +1,4 @@
-"""A report's rows together: their total, that of the period before, and the points of its plot."""
+"""What a report computes from its rows: their total, the total of the previous period, and the points of its plot."""
 
 from datetime import UTC, date, datetime, timedelta
 from uuid import UUID
@@ -15,17 +15,17 @@ from tests.support.partners import received_on
 TODAY = date(2031, 3, 31)
 
 
-def asked(first: date, last: date, account_id: UUID | None = None) -> ReportQuery:
+def query_for(first: date, last: date, account_id: UUID | None = None) -> ReportQuery:
     return ReportQuery(first=first, last=last, today=TODAY, account_id=account_id)
 
 
-def test_the_period_before_is_as_long_and_ends_the_day_before() -> None:
-    earlier = before(asked(date(2031, 3, 1), date(2031, 3, 31)))
+def test_the_previous_period_is_as_long_and_ends_the_day_before() -> None:
+    earlier = before(query_for(date(2031, 3, 1), date(2031, 3, 31)))
     assert (earlier.first, earlier.last) == (date(2031, 1, 29), date(2031, 2, 28))
     assert before(earlier).last == date(2031, 1, 28)
 
 
-def test_a_ratio_of_a_total_is_that_of_its_parts_and_a_mean_is_weighed() -> None:
+def test_a_total_takes_ratios_from_its_sums_and_weights_means() -> None:
     columns = (
         Column("day", "Dia", ColumnKind.DATE),
         Column("tried", "Tentativas", ColumnKind.COUNT),
@@ -37,7 +37,7 @@ def test_a_ratio_of_a_total_is_that_of_its_parts_and_a_mean_is_weighed() -> None
     rows = [(TODAY, 99, 99, 10_000, 10, 5), (TODAY, 1, 0, 0, 1_010, 7)]
     assert total_of(columns, rows) == (None, 100, 99, 9_900, 20, None)
     assert total_of(columns, []) == (None, 0, 0, None, None, None)
-    # Halves are rounded as the rows' statements round them: the total of one row is that row's.
+    # Halves are rounded as the statements of the rows round them, so the total of a single row equals the row.
     assert total_of(columns, [(TODAY, 64, 18, 2_813, 3, 5)])[3:5] == (2_813, 3)
     assert total_of(columns, [(TODAY, 1, 0, 0, 2, 5), (TODAY, 1, 0, 0, 3, 5)])[4] == 3
     day = CohortOutcome(
@@ -46,7 +46,7 @@ def test_a_ratio_of_a_total_is_that_of_its_parts_and_a_mean_is_weighed() -> None
     assert day.conversion == 2_813
 
 
-def test_every_report_has_something_to_plot_and_a_ratio_is_never_a_sum() -> None:
+def test_every_report_has_a_column_to_plot_and_never_sums_ratios() -> None:
     for report in REPORTS.values():
         named = {column.name: column for column in report.columns}
         assert report.plotted in named, report.name
@@ -57,7 +57,7 @@ def test_every_report_has_something_to_plot_and_a_ratio_is_never_a_sum() -> None
             assert set(parts) <= set(named), column.name
 
 
-async def test_totals_and_plots_are_the_books_to_the_cent(pool: Pool) -> None:
+async def test_totals_and_plots_match_the_books_to_the_cent(pool: Pool) -> None:
     account_id, now = await make_account(pool), datetime.now(UTC)
     await received_on(pool, account_id, (40, 30_00), (2, 7_00), (0, 50_00), (0, 100_00))
     today = now.astimezone(SAO_PAULO).date()

@@ -1,4 +1,4 @@
-"""Reports tie to the books to the cent, know production only, and miss no row however late it is committed."""
+"""Reports match the books to the cent, cover production only, and miss no row however late it is committed."""
 
 import argparse
 import asyncio
@@ -67,21 +67,21 @@ from workers.webhooks.dispatcher import release
 from workers.webhooks.lanes import DeliveryOutcome, store_results
 
 DAYS = 24
-TODAY = FIRST = date.min  # set when this file's turn comes: it was read long before, maybe on another day
+TODAY = FIRST = date.min  # Set when the tests of this file start: the import may have been on another day.
 MIDNIGHT_S = 120.0
 FEES = FeeTerms(pix_bps=150, pix_cents_min=20, boleto_cents=199)
 
 
 class World(NamedTuple):
-    """Two merchants and what happened to them over some weeks; codes of the partners who brought some of it."""
+    """Two merchants with some weeks of charges, and the codes of the partners who brought some of these."""
 
     merchants: list[UUID]
     codes: list[str]
 
 
 @pytest.fixture(scope="module", autouse=True)
-def one_day() -> None:
-    """All of it happens on one day of São Paulo: what there is of the old one is let pass, when it is so little."""
+def _stay_within_one_day() -> None:
+    """Makes all tests run on one day of São Paulo: if less than MIDNIGHT_S of the day is left, waits for midnight."""
     global TODAY, FIRST
     left_s = (day_ends(_day(datetime.now(UTC))) - datetime.now(UTC)).total_seconds()
     if left_s < MIDNIGHT_S:
@@ -92,8 +92,8 @@ def one_day() -> None:
 
 @pytest_asyncio.fixture(scope="module", loop_scope="session")
 async def servers(servers: Any) -> AsyncIterator[Any]:
-    """The same servers with a database of our own: what all merchants have together would otherwise be told of other
-    tests' rows too, and some of those were never journaled."""
+    """The same servers with a database of its own: reports of all merchants together would otherwise count rows of
+    other tests, and some of those were never journaled."""
     async with own_database(servers, "reports") as url:
         yield SimpleNamespace(database_url=url, owner_url=owner_of(servers, url), redis_url=servers.redis_url)
 
@@ -117,13 +117,13 @@ async def world(pool: Pool, servers: Any) -> World:
     chance = random.Random(4)
     merchants = [await make_account(pool) for _ in range(2)]
     partners = [await partner_with(pool, share) for share in (250, 1_000)]
-    # As if they had been partners before the weeks that are told.
+    # They have been partners since before the weeks of the reports.
     await pool.execute(
         "UPDATE integrator_share SET since = '2020-01-01' WHERE integrador_code = ANY($1)",
         [each.integrador_code for each in partners],
     )
     codes = [each.integrador_code for each in partners]
-    # One of the two is charged, from wallets that cover what its refunds do not bring back.
+    # One of the two merchants pays fees. Its wallets get money first, to cover fees that its refunds do not return.
     await pool.execute("UPDATE account SET fees = $2 WHERE account_id = $1", merchants[0], msgspec.json.encode(FEES))
     for test in (False, True):
         at = datetime.combine(FIRST, time(0, 0, 0), SAO_PAULO).astimezone(UTC)
@@ -133,8 +133,8 @@ async def world(pool: Pool, servers: Any) -> World:
         day = TODAY - timedelta(days=back)
         begins = datetime.combine(day, time(0, 0, 1), SAO_PAULO).astimezone(UTC)
         for merchant in merchants:
-            await _a_day(pool, merchant, begins, codes, chance)
-    # Seven days back, not three: one that is due on a holiday before a weekend can be paid for days more.
+            await _record_a_day(pool, merchant, begins, codes, chance)
+    # Seven days back, not three: a boleto due on a holiday before a weekend can still be paid days later.
     boletos = [(merchants[0], due) for due in (-12, -7, 0, 1, 5, 20, 45)]
     conn: Any
     async with pool.acquire() as conn:
@@ -160,8 +160,8 @@ async def world(pool: Pool, servers: Any) -> World:
     return World(merchants, codes)
 
 
-async def _a_day(pool: Pool, merchant: UUID, begins: datetime, codes: list[str], chance: random.Random) -> None:
-    """Of one merchant: in production and, which no report may show, in the sandbox."""
+async def _record_a_day(pool: Pool, merchant: UUID, begins: datetime, codes: list[str], chance: random.Random) -> None:
+    """Records a day of one merchant, in production and in the sandbox, which no report may show."""
     at = begins
     for _ in range(chance.randrange(1, 4)):
         test = chance.random() < 0.2
@@ -169,9 +169,9 @@ async def _a_day(pool: Pool, merchant: UUID, begins: datetime, codes: list[str],
         code = chance.choice([None, *codes])
         charge_id = await new_charge(pool, merchant, cents, test=test, at=at, lifetime=timedelta(minutes=10), code=code)
         if chance.random() < 0.3:
-            await fold_all(pool)  # what was counted as open moves on
+            await fold_all(pool)  # The charge is counted as open, and then changes its status.
         match chance.randrange(7):
-            case 0:  # stays open until it expires
+            case 0:  # Stays open until it expires.
                 at += timedelta(minutes=20)
                 async with transaction(pool) as conn:
                     await expire_charges(conn, [charge_id], now=at, actor="test")
@@ -180,10 +180,10 @@ async def _a_day(pool: Pool, merchant: UUID, begins: datetime, codes: list[str],
                 async with transaction(pool) as conn:
                     await change_charges(conn, [wish], now=to_millisecond(at))
                     await end_orders(conn, [charge_id])
-            case 2:  # expires, and is paid late
+            case 2:  # Expires, and is paid late.
                 at += timedelta(minutes=30)
                 await paid_again(pool, charge_id, cents, code, now=at)
-            case 3:  # paid twice, refunded in part
+            case 3:  # Is paid twice and refunded in part.
                 at += timedelta(seconds=chance.randrange(1, 500))
                 first = await paid_again(pool, charge_id, cents, code, now=at)
                 await paid_again(pool, charge_id, 70, code, now=at)
@@ -233,13 +233,13 @@ GROUPS: dict[By, Callable[[date], date]] = {By.DAY: lambda day: day, By.MONTH: _
 
 @pytest.fixture(params=["first", "second", "all"])
 def whose(world: World, request: pytest.FixtureRequest) -> UUID | None:
-    """One of the merchants, or everybody in the database."""
+    """The account to report on: one of the merchants, or None for all accounts of the database."""
     merchants: dict[str, UUID | None] = {"first": world.merchants[0], "second": world.merchants[1], "all": None}
     return merchants[request.param]
 
 
 @pytest.mark.parametrize("by", list(By))
-async def test_receipts_are_the_payments_and_the_ledger_to_the_cent(pool: Pool, whose: UUID | None, by: By) -> None:
+async def test_receipts_match_payments_and_ledger_to_the_cent(pool: Pool, whose: UUID | None, by: By) -> None:
     found = await rows_of(pool, "receipts", whose, by=by)
     wanted: defaultdict[tuple[date, str], Counter[str]] = defaultdict(Counter)
     for row in await pool.fetch(
@@ -265,7 +265,7 @@ async def test_receipts_are_the_payments_and_the_ledger_to_the_cent(pool: Pool, 
     assert sum(row["amount"] for row in found) == ledger
 
 
-async def test_the_days_of_the_ledger_move_the_balance(pool: Pool, whose: UUID | None) -> None:
+async def test_the_kept_totals_of_entries_match_the_ledger_of_each_day(pool: Pool, whose: UUID | None) -> None:
     moved = await pool.fetch(
         "SELECT day, sum(cents)::bigint FROM report_entry WHERE account_id = $1 GROUP BY 1", whose or UUID(int=0)
     )
@@ -280,7 +280,9 @@ async def test_the_days_of_the_ledger_move_the_balance(pool: Pool, whose: UUID |
 
 
 @pytest.mark.parametrize("by", list(By))
-async def test_what_became_of_charges_is_how_they_stand(pool: Pool, whose: UUID | None, by: By) -> None:
+async def test_expiry_and_conversion_match_the_current_state_of_the_charges(
+    pool: Pool, whose: UUID | None, by: By
+) -> None:
     expiry = await rows_of(pool, "expiry", whose, by=by)
     conversion = await rows_of(pool, "conversion", whose, by=by)
     cells: defaultdict[tuple[date, str], Counter[str]] = defaultdict(Counter)
@@ -316,7 +318,7 @@ async def test_what_became_of_charges_is_how_they_stand(pool: Pool, whose: UUID 
         for name, part in (("median_seconds", 0.5), ("p90_seconds", 0.9)):
             if wait:
                 exact = wait[math.ceil(round(part * len(wait), 9)) - 1]
-                assert abs(shown[name] - exact) <= 0.046 * exact + 0.5  # shown in whole seconds
+                assert abs(shown[name] - exact) <= 0.046 * exact + 0.5  # The report shows whole seconds.
             else:
                 assert shown[name] is None
 
@@ -325,7 +327,7 @@ def _half_up(part: int, whole: int) -> int:
     return (20_000 * part + whole) // (2 * whole)
 
 
-async def test_boletos_are_where_their_due_date_puts_them(pool: Pool, world: World) -> None:
+async def test_boletos_are_counted_in_the_aging_bucket_of_their_due_date(pool: Pool, world: World) -> None:
     found = {row["bucket"]: (row["slips"], row["amount"]) for row in await rows_of(pool, "aging", world.merchants[0])}
     assert found == {
         "open_31_or_more": (1, 1_045),
@@ -341,7 +343,7 @@ async def test_boletos_are_where_their_due_date_puts_them(pool: Pool, world: Wor
     assert {row["slips"] for row in await rows_of(pool, "aging", world.merchants[1])} == {0}
 
 
-async def test_a_boleto_moves_with_its_due_date(pool: Pool, servers: Any) -> None:
+async def test_a_boleto_changes_its_aging_bucket_with_its_due_date(pool: Pool, servers: Any) -> None:
     merchant = await make_account(pool)
     place: Any = SimpleNamespace(
         database_url=servers.database_url, secret_key=bytes.fromhex(SECRET_KEY), bank_url="http://127.0.0.1:9"
@@ -351,7 +353,7 @@ async def test_a_boleto_moves_with_its_due_date(pool: Pool, servers: Any) -> Non
     async with pool.acquire() as conn:
         boleto = await boleto_issued_before(place, conn, client, test=False, due_on=TODAY + timedelta(days=2))
     await fold_all(pool)
-    # As a change of the due date is journaled; the boleto itself is not looked at here.
+    # The journal rows that a change of the due date writes; this test does not read the boleto itself.
     for days in (20, 40):
         await pool.execute(
             "INSERT INTO journal (account_id, test, charge_id, version, kind, recorded_at, actor, payload)"
@@ -362,11 +364,11 @@ async def test_a_boleto_moves_with_its_due_date(pool: Pool, servers: Any) -> Non
     await fold_all(pool)
     found = {row["bucket"]: row["slips"] for row in await rows_of(pool, "aging", merchant)}
     assert {bucket: boletos for bucket, boletos in found.items() if boletos} == {"open_31_or_more": 1}
-    await rebuild(servers.database_url)  # what was only journaled is seen everywhere now
+    await rebuild(servers.database_url)  # Brings all read tables up to the journal.
     await pool.execute("UPDATE charge SET version = 2 WHERE charge_id = $1", UUID(boleto))
 
 
-async def test_refunds_are_counted_when_asked_for_and_when_they_end(pool: Pool, whose: UUID | None) -> None:
+async def test_refunds_are_counted_on_the_day_of_their_request_and_of_their_end(pool: Pool, whose: UUID | None) -> None:
     found = await rows_of(pool, "refunds", whose)
     wanted: defaultdict[tuple[date, str], Counter[str]] = defaultdict(Counter)
     for row in await pool.fetch(
@@ -386,7 +388,7 @@ async def test_refunds_are_counted_when_asked_for_and_when_they_end(pool: Pool, 
         assert shown == {name: cell[name] for name in shown}
 
 
-async def test_lines_about_a_payment_are_told_by_how_it_was_made(pool: Pool) -> None:
+async def test_ledger_entries_of_a_payment_are_counted_under_its_method(pool: Pool) -> None:
     merchant = await make_account(pool)
     charge_id, payment_id = await paid(pool, merchant, 10_000, None)
     source = await pool.fetchval("SELECT source FROM payment WHERE payment_id = $1", payment_id)
@@ -412,7 +414,9 @@ async def test_lines_about_a_payment_are_told_by_how_it_was_made(pool: Pool) -> 
 
 
 @pytest.mark.parametrize("by", list(By))
-async def test_fees_are_the_ledgers_of_whoever_was_charged(pool: Pool, whose: UUID | None, by: By) -> None:
+async def test_the_fees_report_matches_the_ledger_of_every_charged_account(
+    pool: Pool, whose: UUID | None, by: By
+) -> None:
     found = await rows_of(pool, "fees", whose, by=by)
     lines = await pool.fetch(
         "SELECT l.account_id, l.type, l.amount_cents, l.created_at, l.withdrawal_id, p.method FROM read_ledger l"
@@ -440,7 +444,7 @@ async def test_fees_are_the_ledgers_of_whoever_was_charged(pool: Pool, whose: UU
     assert [row["day"] for row in found] == sorted(row["day"] for row in found)
 
 
-async def test_fees_add_up_to_what_the_merchant_and_its_settlement_say(pool: Pool, world: World) -> None:
+async def test_the_fees_report_adds_up_to_the_settlement_of_the_merchant(pool: Pool, world: World) -> None:
     charged, other = world.merchants
     assert await rows_of(pool, "fees", other) == []
     (whole,) = await rows_of(pool, "fees", charged, by=By.PERIOD)
@@ -458,7 +462,9 @@ async def test_fees_add_up_to_what_the_merchant_and_its_settlement_say(pool: Poo
     )  # fmt: skip
 
 
-async def test_what_partners_brought_and_were_given(pool: Pool, world: World, whose: UUID | None) -> None:
+async def test_the_integrators_report_matches_charges_payments_and_partner_shares(
+    pool: Pool, world: World, whose: UUID | None
+) -> None:
     found = {row["integrador_code"]: row for row in await rows_of(pool, "integrators", whose)}
     for code in world.codes:
         payments = await pool.fetch(
@@ -488,7 +494,7 @@ async def test_what_partners_brought_and_were_given(pool: Pool, world: World, wh
             assert row["net"] == partner
 
 
-async def test_a_settlement_ties_to_the_ledger_and_its_check_sum_can_be_made_again(pool: Pool, world: World) -> None:
+async def test_a_settlement_matches_the_ledger_and_its_checksum_can_be_recomputed(pool: Pool, world: World) -> None:
     merchant = world.merchants[0]
     rows = await rows_of(pool, "settlement", merchant)
     lines = await pool.fetch("SELECT * FROM read_ledger WHERE account_id = $1 AND NOT test ORDER BY sequence", merchant)
@@ -527,8 +533,8 @@ async def test_a_settlement_of_many_lines_is_read_in_pages(pool: Pool, world: Wo
     assert later == [row for row in whole if row["day"] >= middle]
 
 
-async def test_a_settlement_that_is_made_while_the_day_begins_adds_up(pool: Pool) -> None:
-    """Of two payments the first is of the day before; both are booked between two statements of the report."""
+async def test_a_settlement_adds_up_when_payments_are_booked_while_it_is_read(pool: Pool) -> None:
+    """Two payments, one of the day before, are booked between two statements of the report."""
     merchant, begins = await make_account(pool), day_begins(TODAY)
     asked = ReportQuery(first=TODAY, last=TODAY, today=TODAY, account_id=merchant, by=By.DAY)
     lent = 0
@@ -548,7 +554,7 @@ async def test_a_settlement_that_is_made_while_the_day_begins_adds_up(pool: Pool
     assert [row[1] async for row in REPORTS["settlement"].rows(lend, asked)] == ["opening", "entry", "closing"]
 
 
-async def test_the_sandbox_is_in_no_report(pool: Pool) -> None:
+async def test_no_report_counts_sandbox_rows(pool: Pool) -> None:
     merchant, partner = await make_account(pool), await partner_with(pool, 1_000)
     await pool.execute("UPDATE account SET fees = $2 WHERE account_id = $1", merchant, msgspec.json.encode(FEES))
     charge_id, payment_id = await paid(pool, merchant, 1_000, partner.integrador_code, test=True)
@@ -563,7 +569,7 @@ async def test_the_sandbox_is_in_no_report(pool: Pool) -> None:
                 assert not shown, (name, row)
 
 
-async def test_a_row_that_is_committed_late_is_not_passed_over(pool: Pool) -> None:
+async def test_a_row_that_is_committed_late_is_not_missed(pool: Pool) -> None:
     late, soon = await make_account(pool), await make_account(pool)
     charge_id = await new_charge(pool, late, 1_000)
     await fold_all(pool)
@@ -573,7 +579,7 @@ async def test_a_row_that_is_committed_late_is_not_passed_over(pool: Pool) -> No
         await confirm_payments(
             conn, [confirmation(charge_id, 1_000, None)], now=datetime.now(UTC), seal=SEAL, fees=NO_FEES
         )
-        # Rows with larger numbers are committed first.
+        # Rows with larger journal ids are committed first.
         await paid(pool, soon, 2_000, None)
         async with session(pool) as other:
             assert await wait_for_horizon(other) is None
@@ -592,10 +598,10 @@ async def fold_all_when_settled(pool: Pool) -> None:
         if horizon is not None:
             await fold_all(pool)
             return
-    raise AssertionError("the writer never ended")
+    raise AssertionError("the writer's transaction never ended")
 
 
-async def test_one_worker_folds_at_a_time_and_another_goes_on_when_it_is_gone(pool: Pool) -> None:
+async def test_one_worker_folds_at_a_time_and_another_takes_over_when_its_lease_ends(pool: Pool) -> None:
     merchant = await make_account(pool)
     await fold_all(pool)
     await pool.execute("DELETE FROM lease WHERE name = $1", LEASE)
@@ -613,25 +619,25 @@ async def test_one_worker_folds_at_a_time_and_another_goes_on_when_it_is_gone(po
     await pool.execute("DELETE FROM lease WHERE name = $1", LEASE)
 
 
-async def test_a_worker_goes_on_only_while_a_round_leaves_rows_behind(pool: Pool, monkeypatch: Any) -> None:
+async def test_a_worker_continues_only_while_a_round_leaves_rows_behind(pool: Pool, monkeypatch: Any) -> None:
     merchant = await make_account(pool)
     await fold_all(pool)
     await pool.execute("DELETE FROM lease WHERE name = $1", LEASE)
     context = cast("Any", SimpleNamespace(pool=pool, worker="one", settings=SimpleNamespace(cell=HOME)))
-    while await fold_reports(context):  # the chains of hashes too
+    while await fold_reports(context):  # This also seals the hash chains.
         pass
     for name in ("readmodels.reports.fold.ROWS_MAX", "workers.housekeeping.reports.FOLDED_MAX"):
         monkeypatch.setattr(name, 4)
     for _ in range(3):
-        await paid(pool, merchant, 100, None)  # two rows each
-    # Of six rows the first round takes four; the chain of hashes has them all at once.
+        await paid(pool, merchant, 100, None)  # Each writes two journal rows.
+    # The first round folds four of the six rows; the hash chain seals all six at once.
     assert await follow_journal(context) > 0
     assert await follow_journal(context) == 0
-    assert await fold_reports(context) == 0, "nothing was left"
+    assert await fold_reports(context) == 0, "no row was left to fold"
     await pool.execute("DELETE FROM lease WHERE name = $1", LEASE)
 
 
-async def test_workers_that_fold_at_once_count_each_row_once(pool: Pool, monkeypatch: Any) -> None:
+async def test_concurrent_folds_count_each_row_once(pool: Pool, monkeypatch: Any) -> None:
     monkeypatch.setattr("readmodels.reports.fold.ROWS_MAX", 3)
     merchant = await make_account(pool)
     for _ in range(6):
@@ -650,7 +656,7 @@ async def test_workers_that_fold_at_once_count_each_row_once(pool: Pool, monkeyp
     assert [(row["payments"], row["amount"]) for row in await rows_of(pool, "receipts", merchant)] == [(6, 600)]
 
 
-async def test_a_fold_that_is_lost_half_way_is_done_again_whole(pool: Pool) -> None:
+async def test_a_fold_that_is_rolled_back_is_repeated_completely(pool: Pool) -> None:
     merchant = await make_account(pool)
     await paid(pool, merchant, 100, None)
     async with session(pool) as conn:
@@ -666,7 +672,7 @@ async def test_a_fold_that_is_lost_half_way_is_done_again_whole(pool: Pool) -> N
     assert [row["amount"] for row in await rows_of(pool, "receipts", merchant)] == [100]
 
 
-async def test_how_far_reports_lag_is_told(pool: Pool) -> None:
+async def test_reports_state_how_far_they_lag(pool: Pool) -> None:
     await fold_all(pool)
     async with session(pool) as conn:
         fresh = await freshness(conn)
@@ -698,7 +704,7 @@ async def _totals(pool: Pool) -> dict[str, set[str]]:
     }
 
 
-async def test_a_rebuild_makes_the_totals_that_were_kept_live(pool: Pool, servers: Any, world: World) -> None:
+async def test_a_rebuild_reproduces_the_totals_that_were_kept_live(pool: Pool, servers: Any, world: World) -> None:
     before = await verify(servers.database_url)
     await fold_all(pool)
     live = await _totals(pool)
@@ -706,7 +712,7 @@ async def test_a_rebuild_makes_the_totals_that_were_kept_live(pool: Pool, server
     rows = await rebuild(servers.database_url)
     assert await _totals(pool) == live
     assert set(TOTALS) <= set(rows)
-    # And they go on from there.
+    # Folding continues from the rebuilt totals.
     await paid(pool, world.merchants[0], 100, None)
     await fold_all(pool)
     assert {each.table for each in await verify(servers.database_url)} <= {each.table for each in before}
@@ -716,7 +722,7 @@ async def test_a_rebuild_makes_the_totals_that_were_kept_live(pool: Pool, server
     "corruptions",
     [
         {"report_charge": "UPDATE report_charge SET status = 'failed' WHERE account_id = $1"},
-        # Each is compared by itself with what the journal, or report_charge, comes to.
+        # Each table is compared separately with what follows from the journal or from report_charge.
         {
             "report_cohort": "UPDATE report_cohort SET charges = charges + 1 WHERE account_id = $1",
             "report_due": "DELETE FROM report_due WHERE account_id = $1",
@@ -733,7 +739,7 @@ async def test_a_rebuild_makes_the_totals_that_were_kept_live(pool: Pool, server
         },
     ],
 )
-async def test_verify_notices_totals_that_are_not_what_the_journal_says(
+async def test_verify_reports_totals_that_do_not_match_the_journal(
     pool: Pool, servers: Any, world: World, corruptions: dict[str, str]
 ) -> None:
     for corruption in corruptions.values():
@@ -743,13 +749,13 @@ async def test_verify_notices_totals_that_are_not_what_the_journal_says(
     assert not corruptions.keys() & {each.table for each in await verify(servers.database_url)}
 
 
-async def test_verify_is_content_while_totals_lag(pool: Pool, servers: Any) -> None:
+async def test_verify_reports_no_difference_while_totals_lag(pool: Pool, servers: Any) -> None:
     await fold_all(pool)
     await paid(pool, await make_account(pool), 100, None)
     assert not [each for each in await verify(servers.database_url) if each.table.startswith(("report_", "span_"))]
 
 
-async def test_attempts_of_webhooks_are_counted_by_how_they_ended(pool: Pool, servers: Any) -> None:
+async def test_webhook_attempts_are_counted_by_their_outcome(pool: Pool, servers: Any) -> None:
     async with receiving(lambda n: 200 if n >= 3 else 500) as receiver:
         merchant = await merchant_at(pool, receiver.url)
         async with working(pool, servers.redis_url, delays_s=(0.1, 0.1), every_s=0.05):
@@ -765,7 +771,7 @@ async def test_attempts_of_webhooks_are_counted_by_how_they_ended(pool: Pool, se
     await pool.execute("DELETE FROM webhook_endpoint")
 
 
-async def test_an_attempt_written_off_that_did_arrive_is_counted_as_what_it_was(pool: Pool, servers: Any) -> None:
+async def test_an_attempt_counted_as_lost_is_recounted_when_its_answer_arrives(pool: Pool, servers: Any) -> None:
     async with receiving() as receiver:
         merchant = await merchant_at(pool, receiver.url)
         (event_id,) = await happen(pool, merchant)
@@ -778,7 +784,7 @@ async def test_an_attempt_written_off_that_did_arrive_is_counted_as_what_it_was(
         await fold_all(pool)
         ((row),) = await rows_of(pool, "webhooks", merchant.account_id)
         assert (row["attempts"], row["lost"], row["delivered"]) == (1, 1, 0)
-        # Its answer comes after all.
+        # Then its answer arrives.
         await pool.execute(
             "UPDATE webhook_delivery SET state = 'sending', attempt = 1 WHERE delivery_id = $1", delivery
         )
@@ -799,7 +805,9 @@ async def test_an_attempt_written_off_that_did_arrive_is_counted_as_what_it_was(
     await pool.execute("DELETE FROM webhook_endpoint")
 
 
-async def test_what_webhooks_wait_for_is_told_as_it_is_now(pool: Pool, servers: Any, monkeypatch: Any) -> None:
+async def test_the_webhook_lanes_report_shows_their_current_state_and_backlog(
+    pool: Pool, servers: Any, monkeypatch: Any
+) -> None:
     async with receiving() as receiver:
         well, ill, other = [await merchant_at(pool, receiver.url) for _ in range(3)]
         states = {"pending": 3, "held": 2, "exhausted": 1, "delivered": 4}
@@ -822,7 +830,7 @@ async def test_what_webhooks_wait_for_is_told_as_it_is_now(pool: Pool, servers: 
         str(ill.account_id): ("paused", paused, 3, 2, 1),
         str(other.account_id): ("idle", None, 3, 2, 1),
     }
-    # Everybody's, a page of one row after the other; then each alone.
+    # First all accounts, in pages of one row; then each account alone.
     monkeypatch.setattr("readmodels.reports.reports._LANES_PAGE", 1)
     rows = await rows_of(pool, "webhook_lanes", None)
     assert {row["account_id"]: tuple(row[name] for name in names) for row in rows} == wanted
@@ -830,7 +838,7 @@ async def test_what_webhooks_wait_for_is_told_as_it_is_now(pool: Pool, servers: 
     for account_id, standing in wanted.items():
         ((row),) = await rows_of(pool, "webhook_lanes", UUID(account_id))
         assert (row["account_id"], tuple(row[name] for name in names)) == (account_id, standing)
-    # An open one that took something, and one that did and fails now.
+    # A lane is "open" once it has delivered something, and "strained" while it fails.
     await pool.execute(
         "UPDATE webhook_delivery d SET delivered_at = '2026-11-20T12:00:00Z' FROM webhook_endpoint e"
         " WHERE e.endpoint_id = d.endpoint_id AND e.account_id = $1 AND NOT d.test", other.account_id,
@@ -843,17 +851,17 @@ async def test_what_webhooks_wait_for_is_told_as_it_is_now(pool: Pool, servers: 
     )  # fmt: skip
     ((row),) = await rows_of(pool, "webhook_lanes", other.account_id)
     assert row["state"] == "strained"
-    # Counted no further than said.
+    # Deliveries are counted up to DELIVERIES_MAX only.
     monkeypatch.setattr("readmodels.reports.reports.DELIVERIES_MAX", 2)
     ((row),) = await rows_of(pool, "webhook_lanes", ill.account_id)
     assert (row["pending"], row["held"], row["exhausted"]) == (2, 2, 1)
     await pool.execute("DELETE FROM webhook_endpoint")
 
 
-# What is asked, and how it is shown
+# Queries, and how their rows are shown
 
 
-def test_a_report_is_asked_for_days_that_can_be() -> None:
+def test_a_report_defaults_to_recent_days_and_refuses_impossible_ones() -> None:
     today = date(2026, 11, 21)
     receipts, settlement = REPORTS["receipts"], REPORTS["settlement"]
     asked = ask(receipts, today=today)
@@ -865,7 +873,7 @@ def test_a_report_is_asked_for_days_that_can_be() -> None:
         (receipts, date(2026, 11, 2), date(2026, 11, 1)),
         (receipts, date(2020, 1, 1), today),
         (settlement, date(2026, 1, 1), date(2026, 6, 1)),
-        # The ends of the calendar, as half-typed years are: there is no day before or after them.
+        # Half-typed years give days at the ends of the calendar, which have no day before or after them.
         (receipts, None, date(1, 1, 5)),
         (receipts, date(1, 1, 1), date(1, 1, 5)),
         (settlement, date(9999, 12, 31), date(9999, 12, 31)),
@@ -886,7 +894,7 @@ def test_the_command_line_knows_every_report() -> None:
 
 
 @pytest.mark.parametrize("name", list(REPORTS))
-async def test_whoever_takes_his_time_over_a_report_keeps_no_connection(pool: Pool, world: World, name: str) -> None:
+async def test_a_slow_reader_of_a_report_holds_no_connection(pool: Pool, world: World, name: str) -> None:
     lent = 0
 
     @asynccontextmanager
@@ -903,7 +911,7 @@ async def test_whoever_takes_his_time_over_a_report_keeps_no_connection(pool: Po
         assert lent == 0
 
 
-async def test_every_report_fills_its_columns_with_what_they_say(pool: Pool, world: World) -> None:
+async def test_every_report_fills_its_columns_with_values_of_their_kind(pool: Pool, world: World) -> None:
     kinds = {"date": date, "instant": datetime, "text": str, "money": int, "count": int, "ratio": int, "seconds": int}
     for report in REPORTS.values():
         asked = ask(report, today=TODAY, first=FIRST, last=TODAY, account_id=world.merchants[0])
@@ -920,12 +928,13 @@ async def test_every_report_fills_its_columns_with_what_they_say(pool: Pool, wor
                 assert shown is None or isinstance(shown, int if column.kind in ("count", "seconds") else str)
 
 
-# How it is read
+# What a report reads
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="session")
-async def grown(owner: Pool) -> AsyncIterator[Any]:
-    """Totals of three years of many merchants; gone again after the tests."""
+async def three_years_of_totals(owner: Pool) -> AsyncIterator[Any]:
+    """A connection whose open transaction holds the totals of three years of 40 merchants; it is rolled back after the
+    tests."""
     async with owner.acquire() as conn:
         transaction = conn.transaction()
         await transaction.start()
@@ -955,7 +964,7 @@ async def grown(owner: Pool) -> AsyncIterator[Any]:
         await transaction.rollback()
 
 
-# Rows of the totals that a report of 31 days of one account may read.
+# How many rows of the totals a report on 31 days of one account may read.
 COST = {
     "receipts": 124,
     "aging": 2_000,
@@ -970,29 +979,29 @@ COST = {
 
 @pytest.mark.parametrize("mode", ["force_custom_plan", "force_generic_plan"])
 @pytest.mark.parametrize("name", [name for name, report in REPORTS.items() if not report.live])
-async def test_a_report_reads_only_its_range_of_an_index(grown: Any, name: str, mode: str) -> None:
-    explained: Any = Explained(grown, mode)
-    merchant = await grown.fetchval("SELECT md5('shop7')::uuid")
+async def test_a_report_reads_only_its_range_of_an_index(three_years_of_totals: Any, name: str, mode: str) -> None:
+    explained: Any = Explained(three_years_of_totals, mode)
+    merchant = await three_years_of_totals.fetchval("SELECT md5('shop7')::uuid")
     asked = ReportQuery(first=TODAY - timedelta(days=30), last=TODAY, today=TODAY, account_id=merchant)
     try:
         assert [row async for row in REPORTS[name].rows(keeping(explained), asked)] == []
     except ValueError:
-        assert name == "aging"  # which wants its nine buckets
+        assert name == "aging"  # This report requires its nine buckets.
     ((_, plan),) = explained.plans
-    _reads_index_ranges(plan, COST[name])
+    _assert_reads_index_ranges(plan, COST[name])
 
 
 @pytest.mark.parametrize("mode", ["force_custom_plan", "force_generic_plan"])
-async def test_who_was_charged_is_found_among_fees_alone(grown: Any, mode: str) -> None:
-    explained: Any = Explained(grown, mode)
+async def test_charged_accounts_are_found_by_reading_fee_rows_only(three_years_of_totals: Any, mode: str) -> None:
+    explained: Any = Explained(three_years_of_totals, mode)
     asked = ReportQuery(first=TODAY - timedelta(days=30), last=TODAY, today=TODAY, by=By.DAY)
     assert [row async for row in REPORTS["fees"].rows(keeping(explained), asked)] == []
     plans = dict(explained.plans)
     assert set(plans) == {"report.charged", "report.fees"}
-    _reads_index_ranges(plans["report.charged"], 31 * 40 * 2 + 200)  # and those of the other tests
+    _assert_reads_index_ranges(plans["report.charged"], 31 * 40 * 2 + 200)  # 200: rows of the other tests
 
 
-def _reads_index_ranges(plan: Any, rows_max: int) -> None:
+def _assert_reads_index_ranges(plan: Any, rows_max: int) -> None:
     nodes = [plan]
     read = 0
     while nodes:
@@ -1004,16 +1013,16 @@ def _reads_index_ranges(plan: Any, rows_max: int) -> None:
     assert read <= rows_max, (read, json.dumps(plan))
 
 
-async def test_a_page_of_a_settlement_reads_its_lines(grown: Any) -> None:
-    await grown.execute(
+async def test_a_page_of_a_settlement_reads_only_its_lines(three_years_of_totals: Any) -> None:
+    await three_years_of_totals.execute(
         "INSERT INTO read_ledger (account_id, test, sequence, entry_id, type, amount_cents, balance_after_cents,"
         " created_at)"
         " SELECT md5('shop7')::uuid, false, n, gen_random_uuid(), 'payment', 1, n,"
         " now() - interval '300 days' + n * interval '20 minutes' FROM generate_series(1, 20000) n"
     )
-    await grown.execute("ANALYZE read_ledger")
-    explained: Any = Explained(grown, "force_generic_plan")
-    merchant = await grown.fetchval("SELECT md5('shop7')::uuid")
+    await three_years_of_totals.execute("ANALYZE read_ledger")
+    explained: Any = Explained(three_years_of_totals, "force_generic_plan")
+    merchant = await three_years_of_totals.fetchval("SELECT md5('shop7')::uuid")
     asked = ReportQuery(
         first=TODAY - timedelta(days=100), last=TODAY - timedelta(days=100), today=TODAY, account_id=merchant
     )
@@ -1022,7 +1031,7 @@ async def test_a_page_of_a_settlement_reads_its_lines(grown: Any) -> None:
     assert_cheap(explained.plans, page=72)
 
 
-async def test_webhooks_now_are_counted_along_indexes_and_no_further_than_said(grown: Any) -> None:
+async def test_webhook_lanes_are_counted_along_indexes_up_to_the_bound(three_years_of_totals: Any) -> None:
     for statement in (
         "INSERT INTO account (account_id, name, document, city, pix_key, kyc, created_at)"
         " SELECT md5('lane' || a)::uuid, 'Loja', '11222333000181', 'SAO PAULO', 'k' || a, 'approved', now()"
@@ -1037,17 +1046,17 @@ async def test_webhooks_now_are_counted_along_indexes_and_no_further_than_said(g
         " unnest(ARRAY['pending', 'held', 'exhausted', 'delivered']) s",
         "ANALYZE account, webhook_endpoint, webhook_lane, webhook_delivery",
     ):
-        await grown.execute(statement)
-    explained: Any = Explained(grown, "force_generic_plan")
-    merchant = await grown.fetchval("SELECT md5('lane7')::uuid")
+        await three_years_of_totals.execute(statement)
+    explained: Any = Explained(three_years_of_totals, "force_generic_plan")
+    merchant = await three_years_of_totals.fetchval("SELECT md5('lane7')::uuid")
     asked = ReportQuery(first=TODAY, last=TODAY, today=TODAY, account_id=merchant)
     assert [row async for row in REPORTS["webhook_lanes"].rows(keeping(explained), asked)] == []
     ((_, plan),) = explained.plans
-    # And the hundred newest, of which one may have been delivered.
-    _reads_index_ranges(plan, 3 * DELIVERIES_MAX + 110)
+    # Besides the counts it reads the hundred newest deliveries, to find one that was delivered.
+    _assert_reads_index_ranges(plan, 3 * DELIVERIES_MAX + 110)
 
 
-# Who else may read
+# Roles of analysts
 
 
 async def test_a_role_that_is_granted_the_views_reads_them_and_nothing_else(owner: Pool, world: World) -> None:
@@ -1106,7 +1115,7 @@ async def test_every_view_and_column_for_analysts_is_described_and_none_is_perso
 
 
 @pytest.mark.parametrize("form", ["csv", "json", "table"])
-async def test_a_pager_holds_no_snapshot_of_the_database(
+async def test_a_pager_holds_no_connection_to_the_database(
     servers: Servers, monkeypatch: pytest.MonkeyPatch, form: str
 ) -> None:
     opened: list[Any] = []
@@ -1136,7 +1145,7 @@ async def test_the_command_line_shows_each_report_three_ways(system: System) -> 
         account_id = merchant.production.account_id
         conn = await connect(system.database_url)
         try:
-            # Credited by the commands the workers use; the bank is not asked.
+            # The payment is credited by the command that workers use, without the bank.
             made = await merchant.production.created("12.34", external_id="pedido 7\n2020-01-01  entry\u009b1m")
             received = confirmation(UUID(made["charge_id"]), 1_234, None)
             async with conn.transaction():
@@ -1160,13 +1169,13 @@ async def test_the_command_line_shows_each_report_three_ways(system: System) -> 
         assert table.splitlines()[1].split() == ["day", "method", "payments", "amount", "late", "anomalous"]
         assert table.splitlines()[2].split() == [TODAY.isoformat(), "pix", "1", "12.34", "0", "0"]
         settlement = ("report", "settlement", "--account", account_id, "--from", str(TODAY), "--to", str(TODAY))
-        # What a merchant writes is a cell of a line, and moves no terminal's cursor.
+        # Text of a merchant stays in its table cell: control characters do not reach the terminal.
         lines = system.quita(*settlement).stdout.split("\n")
         assert [line.split()[1] for line in lines[2:-1]] == ["opening", "entry", "closing"]
         assert "pedido 7 2020-01-01  entry 1m" in lines[3]
         closing = system.json(*settlement)["rows"][-1]
         assert (closing["record"], closing["balance"], closing["entries"]) == ("closing", "12.34", 1)
-        # The merchant makes the check sum again from what the API tells him, by the lines of the guide.
+        # The merchant recomputes the checksum from the API's ledger with the code of the guide.
         guide: dict[str, Any] = {}
         exec((ROOT / "docs/reports.md").read_text(encoding="utf-8").split("```python\n")[1].split("```")[0], guide)  # noqa: S102
         ledger = await merchant.production.ledger()
@@ -1179,7 +1188,7 @@ async def test_the_command_line_shows_each_report_three_ways(system: System) -> 
         refused = system.quita("report", "receipts", "--from", "2026-02-02", "--to", "2026-02-01")
         assert (refused.returncode, refused.stderr.split(":")[1].strip()) == (1, "DATE_RANGE_INVALID")
         assert system.quita("report", "grant-role", "nobody_of_this_name").returncode == 1
-        # The id of something else is not an account that received nothing.
+        # An id that belongs to no account is refused, and not shown as an account that received nothing.
         for name, everywhere in (("settlement", ()), ("receipts", ("--cell", "all"))):
             nobody = system.quita("report", name, "--account", made["charge_id"], *everywhere)
             assert (nobody.returncode, nobody.stdout) == (1, ""), nobody.stderr

@@ -1,5 +1,6 @@
 # ruff: noqa: S608 - the names are of our own tables
-"""What the application's role and the reading role may do is what sql/roles.py says, tried as those roles."""
+"""The application's role and the reading role may do exactly what sql/roles.py says; the tests connect as these
+roles."""
 
 import re
 import secrets
@@ -30,10 +31,10 @@ WHERE c.relnamespace = current_schema()::regnamespace AND c.relkind IN ('r', 'p'
 SECRET = re.compile(r"sealed$|secret|hash$|password|token|totp_step|fingerprint|code_hash")
 NO_SECRET = {
     ("credential", "last_token_at"),
-    # Of an address, under a key; an auditor makes the chain's digests from whole rows.
+    # A keyed hash of an IP address; an auditor needs whole rows to compute the digests of the chain.
     ("audit", "address_hash"),
 }
-"""Columns whose names alone look as if they held one."""
+"""Columns whose names look like those of secrets, but which hold none."""
 
 DENIED = asyncpg.InsufficientPrivilegeError
 
@@ -89,10 +90,10 @@ async def reader(servers: Any) -> AsyncIterator[Any]:
     await conn.close()
 
 
-async def test_every_table_view_and_sequence_has_its_rights(table_owner: Any) -> None:
+async def test_every_table_view_and_sequence_is_listed_with_its_rights(table_owner: Any) -> None:
     rows = await table_owner.fetch(_RELATIONS, ["r", "p", "v"])
     partitions = await table_owner.fetch("SELECT relname::text AS name FROM pg_class WHERE relispartition")
-    # Of a partition the rights of its table count, but where it is written by its own name.
+    # A partition has the rights of its table, unless the application writes it by its own name.
     assert {row["name"] for row in rows} == set(RIGHTS) - {row["name"] for row in partitions}
     sequences = {row["name"] for row in await table_owner.fetch(_RELATIONS, ["S"])}
     numbering = {
@@ -105,7 +106,7 @@ async def test_every_table_view_and_sequence_has_its_rights(table_owner: Any) ->
     assert sequences - numbering <= set(SEQUENCES) <= sequences
 
 
-async def test_a_view_for_analysts_is_the_reading_roles_too(table_owner: Any) -> None:
+async def test_the_reading_role_may_read_every_view_for_analysts(table_owner: Any) -> None:
     views = [row["name"] for row in await table_owner.fetch(_RELATIONS, ["v"])]
     assert {name for name in views if name.startswith("reporting_")} == {
         name for name in views if RIGHTS[name].hidden is not None
@@ -113,13 +114,13 @@ async def test_a_view_for_analysts_is_the_reading_roles_too(table_owner: Any) ->
 
 
 @pytest.mark.parametrize("statement", APP_MAY_NOT)
-async def test_the_application_is_denied(conn: Any, statement: str) -> None:
+async def test_the_application_role_is_denied_every_forbidden_statement(conn: Any, statement: str) -> None:
     with pytest.raises(DENIED):
         async with conn.transaction():
             await conn.execute(statement)
 
 
-async def test_the_application_does_not_become_the_owner(conn: Any, servers: Any) -> None:
+async def test_the_application_role_cannot_become_the_owner(conn: Any, servers: Any) -> None:
     for statement in (
         f"SET ROLE {role_of(servers.owner_url)}",
         f"SET SESSION AUTHORIZATION {role_of(servers.owner_url)}",
@@ -136,11 +137,11 @@ async def test_the_application_does_not_become_the_owner(conn: Any, servers: Any
 
 
 @pytest.mark.parametrize("name", sorted(sql.STATEMENTS))
-async def test_the_application_may_run_every_statement_of_its_own(conn: Any, name: str) -> None:
-    """A plan is made only for whoever may run it."""
-    if name.startswith(("roles.", "cell_owner.")):  # the owner's
+async def test_the_application_role_may_run_each_of_its_statements(conn: Any, name: str) -> None:
+    """EXPLAIN fails for a role that may not run the statement."""
+    if name.startswith(("roles.", "cell_owner.")):
         pytest.skip("the owner's")
-    if name.startswith(("verify", "rebuild", "shadow")):  # compares with tables that exist for as long as it runs
+    if name.startswith(("verify", "rebuild", "shadow")):  # These statements use tables that exist only during a run.
         await conn.execute(sql.STATEMENTS["shadow.order"].text)
         for shadow in (each for each in sql.STATEMENTS if each.startswith("shadow.make+")):
             await conn.execute(sql.STATEMENTS[shadow].text)
@@ -161,14 +162,14 @@ async def test_the_reading_role_may_run_every_report(reader: Any, name: str) -> 
         await reader.execute(f"EXPLAIN (GENERIC_PLAN) {sql.STATEMENTS[name].text}")
 
 
-async def test_the_reading_role_reads_whatever_is_not_hidden(reader: Any, table_owner: Any) -> None:
+async def test_the_reading_role_reads_every_column_that_is_not_hidden(reader: Any, table_owner: Any) -> None:
     for row in await table_owner.fetch(_COLUMNS):
         hidden = RIGHTS[row["relation"]].hidden
         if hidden is not None and row["name"] not in hidden:
             await reader.fetch(f'SELECT "{row["name"]}" FROM {row["relation"]} LIMIT 0')
 
 
-async def test_the_reading_role_sees_nothing_sealed_and_no_hash_of_a_secret(reader: Any, table_owner: Any) -> None:
+async def test_the_reading_role_reads_no_sealed_column_and_no_hash_of_a_secret(reader: Any, table_owner: Any) -> None:
     columns = {(row["relation"], row["name"]) for row in await table_owner.fetch(_COLUMNS)}
     secret = {(each.table, each.column) for each in SEALED}
     assert secret <= columns
@@ -203,10 +204,10 @@ async def test_the_reading_role_writes_nothing(reader: Any, table_owner: Any) ->
             await reader.execute(statement)
 
 
-# What runs with the owner's rights
+# Functions that run with the owner's rights
 
 
-async def test_what_runs_with_its_owners_rights_has_a_path_of_its_own(table_owner: Any) -> None:
+async def test_functions_with_owner_rights_have_a_fixed_search_path(table_owner: Any) -> None:
     rows = await table_owner.fetch(
         "SELECT proname, proconfig, has_function_privilege('public', oid, 'EXECUTE') AS anybodys FROM pg_proc"
         " WHERE pronamespace = current_schema()::regnamespace AND prosecdef"
@@ -219,8 +220,8 @@ async def test_what_runs_with_its_owners_rights_has_a_path_of_its_own(table_owne
         assert not row["anybodys"]
 
 
-async def test_the_owners_rights_are_not_lent_to_tables_of_the_callers(servers: Any) -> None:
-    """A trigger of a temporary table would run as the owner when a row is moved from or to it."""
+async def test_functions_with_owner_rights_do_not_touch_temporary_tables_of_the_caller(servers: Any) -> None:
+    """If such a function moved rows from or to a temporary table, a trigger of that table would run as the owner."""
     async with own_database(servers, "lent") as url:
         conn = await asyncpg.connect(url)
         try:
@@ -250,10 +251,10 @@ async def test_the_owners_rights_are_not_lent_to_tables_of_the_callers(servers: 
             await conn.close()
 
 
-# How a role comes to its rights
+# How a role gets its rights
 
 
-async def test_what_was_granted_by_hand_is_taken_back_by_the_next_migration(servers: Any) -> None:
+async def test_the_next_migration_revokes_rights_that_were_granted_by_hand(servers: Any) -> None:
     async with own_database(servers, "by_hand") as url:
         owner_url, report_url = owner_of(servers, url), report_of(servers, url)
         app, report = role_of(url), role_of(report_url)
@@ -279,19 +280,19 @@ async def test_what_was_granted_by_hand_is_taken_back_by_the_next_migration(serv
             catalogue = "SELECT count(*) FROM pg_class WHERE xmin::text::bigint > $1"
             before = await owner.fetchval("SELECT txid_current()")
             await migrate(owner_url, app_url=url, report_url=report_url)
-            assert await owner.fetchval(catalogue, before) == 0, "nothing is granted again"
+            assert await owner.fetchval(catalogue, before) == 0, "a second migration must grant nothing again"
         finally:
             await conn.close()
             await owner.close()
 
 
-def _as(url: str, role: str, password: str) -> str:
+def _url_of_role(url: str, role: str, password: str) -> str:
     host = urlsplit(url).netloc.rpartition("@")[2]
     return urlunsplit(urlsplit(url)._replace(netloc=f"{role}:{password}@{host}"))
 
 
-async def test_an_owner_who_is_no_superuser_migrates_and_makes_the_roles(servers: Any) -> None:
-    """As with a database that somebody else runs: the owner has the database, and may make roles."""
+async def test_an_owner_who_is_no_superuser_can_migrate_and_create_the_roles(servers: Any) -> None:
+    """As with a managed database: the owner owns the database and may create roles, but is no superuser."""
     word = secrets.token_hex(6)
     names = [f"{kind}_{word}" for kind in ("owner", "app", "report")]
     admin = await asyncpg.connect(servers.owner_url)
@@ -299,7 +300,8 @@ async def test_an_owner_who_is_no_superuser_migrates_and_makes_the_roles(servers
         await admin.execute(f"CREATE ROLE {names[0]} LOGIN CREATEROLE PASSWORD '{word}'")
         await admin.execute(f"CREATE DATABASE plain_{word} OWNER {names[0]}")
         urls = [
-            urlunsplit(urlsplit(_as(servers.owner_url, name, word))._replace(path=f"/plain_{word}")) for name in names
+            urlunsplit(urlsplit(_url_of_role(servers.owner_url, name, word))._replace(path=f"/plain_{word}"))
+            for name in names
         ]
         assert len(await migrate(urls[0], app_url=urls[1], report_url=urls[2])) == 15
         assert await migrate(urls[0], app_url=urls[1], report_url=urls[2]) == []
@@ -310,7 +312,7 @@ async def test_an_owner_who_is_no_superuser_migrates_and_makes_the_roles(servers
                 await conn.execute(denied)
             await conn.close()
         with pytest.raises(asyncpg.InvalidPasswordError):
-            await asyncpg.connect(_as(urls[1], names[1], "another"))
+            await asyncpg.connect(_url_of_role(urls[1], names[1], "another"))
     finally:
         await admin.execute(f"DROP DATABASE IF EXISTS plain_{word} WITH (FORCE)")
         for name in reversed(names):
@@ -318,7 +320,7 @@ async def test_an_owner_who_is_no_superuser_migrates_and_makes_the_roles(servers
         await admin.close()
 
 
-async def test_one_role_for_everything_goes_on_working(servers: Any) -> None:
+async def test_one_role_for_everything_still_works(servers: Any) -> None:
     async with own_database(servers, "one_role", migrated=False) as url:
         owner_url = owner_of(servers, url)
         assert len(await migrate(owner_url, app_url=owner_url, report_url=owner_url)) == 15
@@ -328,7 +330,7 @@ async def test_one_role_for_everything_goes_on_working(servers: Any) -> None:
         await conn.close()
 
 
-async def test_a_role_that_no_grant_binds_is_refused(servers: Any) -> None:
+async def test_a_role_that_grants_do_not_restrict_is_refused(servers: Any) -> None:
     word = secrets.token_hex(6)
     admin = await asyncpg.connect(servers.owner_url)
     try:
@@ -337,10 +339,10 @@ async def test_a_role_that_no_grant_binds_is_refused(servers: Any) -> None:
             for what in ("SUPERUSER", "CREATEROLE", f"IN ROLE {role_of(owner_url)}"):
                 await admin.execute(f"CREATE ROLE unbound_{word} LOGIN {what}")
                 with pytest.raises(CannotGrant, match=f"unbound_{word} is bound by no grant"):
-                    await migrate(owner_url, app_url=_as(url, f"unbound_{word}", "x"))
+                    await migrate(owner_url, app_url=_url_of_role(url, f"unbound_{word}", "x"))
                 await admin.execute(f"DROP ROLE unbound_{word}")
             with pytest.raises(CannotGrant, match=f"the role absent_{word} is not there"):
-                await migrate(owner_url, app_url=_as(url, f"absent_{word}", ""))
+                await migrate(owner_url, app_url=_url_of_role(url, f"absent_{word}", ""))
             with pytest.raises(CannotGrant, match="must name a role"):
                 await migrate(owner_url, app_url="postgresql:///quita")
     finally:

@@ -1,4 +1,4 @@
-"""The migrations make the committed schema, and no database of another shape is taken for it."""
+"""The migrations make the committed schema; a database that other migrations made is refused."""
 
 from pathlib import Path
 from typing import Any
@@ -15,11 +15,11 @@ SCHEMA = Path(sql.__file__).parent.parent / "docs" / "schema.sql"
 
 
 async def test_the_migrations_make_the_committed_schema(conn: Any) -> None:
-    """Otherwise: DATABASE_URL=... python -m sql.snapshot > docs/schema.sql, and read the difference."""
+    """If it fails: DATABASE_URL=... python -m sql.snapshot > docs/schema.sql, and read the difference."""
     assert await snapshot(conn) == SCHEMA.read_text(encoding="utf-8")
 
 
-async def test_a_database_of_an_older_state_is_refused_with_what_to_do(servers: Any) -> None:
+async def test_a_database_of_an_older_state_is_refused_with_instructions(servers: Any) -> None:
     async with own_database(servers, "outdated") as url:
         conn = await asyncpg.connect(owner_of(servers, url))
         await conn.execute("INSERT INTO migration (name) VALUES ('0004_bank')")

@@ -1,4 +1,4 @@
-"""A journal, or an audit log, that was changed past its triggers is found, wherever and however it was changed."""
+"""A verification finds every change of the journal or the audit log that was made past their triggers."""
 
 import hashlib
 import json
@@ -38,28 +38,28 @@ async def pool(url: str, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Pool]
     opened = await open_pool(url, name="tests", size=4)
     account_id = await make_account(opened)
     await pay(opened, (await issue(opened, account_id, 20))[:7])
-    await write_down_some(opened, 9)
+    await write_audit_rows(opened, 9)
     yield opened
     await opened.close()
 
 
 @pytest_asyncio.fixture(loop_scope="session")
 async def owner(servers: Any, url: str) -> AsyncIterator[Pool]:
-    """Who alone can switch triggers off."""
+    """Connections of the owner, the only role that can switch triggers off."""
     opened = await open_pool(owner_of(servers, url), name="tests as owner", size=1)
     yield opened
     await opened.close()
 
 
-async def write_down_some(pool: Pool, count: int) -> None:
+async def write_audit_rows(pool: Pool, count: int) -> None:
     async with transaction(pool) as conn:
         for number in range(count):
             origin = Origin(f"dona.{number}@example.com", "a" * 32, "req_1")
             await audit_for_platform(conn, uuid4(), "account.approved", {"n": number}, origin, now=datetime.now(UTC))
 
 
-async def sealed(pool: Pool) -> int:
-    """How many rows of both chains."""
+async def seal_all(pool: Pool) -> int:
+    """Seals everything that is committed; returns how many rows of both chains were sealed."""
     async with pool.acquire() as conn:
         horizon = await wait_for_horizon(conn)
     assert horizon is not None
@@ -88,8 +88,8 @@ async def tamper(owner: Pool, statement: str) -> None:
             await conn.execute(f"ALTER TABLE {table} ENABLE TRIGGER USER")
 
 
-async def blocks_broken(pool: Pool, chain: Chain = Chain.JOURNAL) -> int:
-    """By the parts of a verification that look at chains: the others take ten times as long."""
+async def count_broken_blocks(pool: Pool, chain: Chain = Chain.JOURNAL) -> int:
+    """Runs only the parts of a verification that compare chains: the other parts take ten times as long."""
     found: list[Difference] = []
     async with pool.acquire() as conn:
         for part in seals.PARTS:
@@ -98,27 +98,27 @@ async def blocks_broken(pool: Pool, chain: Chain = Chain.JOURNAL) -> int:
                 looked = await part.look(conn, VerifyScope(), at)
                 found += looked.found
                 at = looked.next
-    assert {(each.table, each.what) for each in found} <= {(chain, BROKEN)}, "the other chain holds"
+    assert {(each.table, each.what) for each in found} <= {(chain, BROKEN)}, "only this chain may be broken"
     return sum(each.rows for each in found)
 
 
 async def test_each_row_is_sealed_once_and_the_chain_holds(pool: Pool, url: str) -> None:
-    assert await sealed(pool) == 27 + 9
-    assert await sealed(pool) == 0
+    assert await seal_all(pool) == 27 + 9
+    assert await seal_all(pool) == 0
     blocks = await pool.fetch("SELECT chain, count(*), sum(rows)::integer FROM seal GROUP BY chain")
     assert sorted(tuple(row) for row in blocks) == [("audit", 3, 9), ("journal", 7, 27)]
     assert (await head(pool)).last_id == await pool.fetchval("SELECT max(journal_id) FROM journal")
     assert (await head(pool, Chain.AUDIT)).last_id == await pool.fetchval("SELECT max(number) FROM audit")
-    assert await blocks_broken(pool) == 0
+    assert await count_broken_blocks(pool) == 0
     account_id = await make_account(pool)
     await issue(pool, account_id, 3)
-    assert await sealed(pool) == 3
-    assert await blocks_broken(pool) == 0
+    assert await seal_all(pool) == 3
+    assert await count_broken_blocks(pool) == 0
     assert [each for each in await verify(url) if each.what == BROKEN] == []
 
 
-async def test_a_verification_tells_of_both_chains(pool: Pool, owner: Pool, url: str) -> None:
-    await sealed(pool)
+async def test_verify_reports_broken_blocks_of_both_chains(pool: Pool, owner: Pool, url: str) -> None:
+    await seal_all(pool)
     await tamper(owner, "UPDATE journal SET actor = 'x' WHERE journal_id = (SELECT min(journal_id) FROM journal)")
     await tamper(owner, "UPDATE audit SET email = 'x@example.com' WHERE number = 3")
     broken = {Difference(chain, BROKEN, 1) for chain in Chain}
@@ -137,14 +137,14 @@ ROWS = {
 
 
 @pytest.mark.parametrize(("chain", "columns"), [("journal", 13), ("audit", 10)])
-async def test_anybody_can_make_the_digests_from_the_rows_alone(
+async def test_the_reading_role_can_recompute_the_digests_from_the_rows(
     pool: Pool, servers: Any, url: str, chain: str, columns: int
 ) -> None:
-    """As the documentation says it: an auditor needs nothing of ours but the role that only reads."""
-    await sealed(pool)
+    """The digests are computed as the documentation says: an auditor needs only the role that reads."""
+    await seal_all(pool)
     auditor = await asyncpg.connect(report_of(servers, url))
     every = "SELECT count(*) FROM information_schema.columns WHERE table_name = $1 AND table_schema = current_schema()"
-    assert await auditor.fetchval(every, chain) == columns, "a column that is left out could be changed"
+    assert await auditor.fetchval(every, chain) == columns, "the digest must cover every column"
     digest, after = b"", 0
     blocks = await auditor.fetch("SELECT last_id, digest FROM seal WHERE chain = $1 ORDER BY last_id", chain)
     assert len(blocks) > 2
@@ -172,10 +172,10 @@ async def test_anybody_can_make_the_digests_from_the_rows_alone(
         " (SELECT min(last_id) FROM seal WHERE chain = 'journal')",
     ],
 )
-async def test_a_change_that_went_past_the_triggers_is_found(pool: Pool, owner: Pool, statement: str) -> None:
-    await sealed(pool)
+async def test_a_change_of_the_journal_past_its_triggers_is_found(pool: Pool, owner: Pool, statement: str) -> None:
+    await seal_all(pool)
     await tamper(owner, statement)
-    assert await blocks_broken(pool) >= 1
+    assert await count_broken_blocks(pool) >= 1
 
 
 AUDITED = "INSERT INTO audit (number, audit_id, account_id, email, at, action, facts, address_hash, request_id)"
@@ -196,41 +196,41 @@ NOW = "uuidv7(), uuidv7(), 'x@example.com', now(), 'account.approved', '{}', '',
         f"DELETE FROM audit WHERE number = 2; {AUDITED} OVERRIDING SYSTEM VALUE VALUES (2, {NOW})",  # noqa: S608
     ],
 )
-async def test_an_audit_log_that_was_changed_is_found(pool: Pool, owner: Pool, statement: str) -> None:
-    await sealed(pool)
+async def test_a_change_of_the_audit_log_past_its_triggers_is_found(pool: Pool, owner: Pool, statement: str) -> None:
+    await seal_all(pool)
     await tamper(owner, statement)
-    assert await blocks_broken(pool, Chain.AUDIT) >= 1
+    assert await count_broken_blocks(pool, Chain.AUDIT) >= 1
 
 
 @pytest.mark.parametrize("number", [0, -(2**63), 10])
-async def test_a_row_put_behind_the_head_is_found(pool: Pool, owner: Pool, number: int) -> None:
-    """The application may add rows, and may name their numbers: one that was burnt, or one before the first."""
+async def test_an_audit_row_inserted_behind_the_sealed_head_is_found(pool: Pool, owner: Pool, number: int) -> None:
+    """The application may insert rows with any number: one that the sequence skipped, or one before the first."""
     await owner.execute("SELECT nextval('audit_number_seq')")
-    await write_down_some(pool, 2)
-    assert await sealed(pool) == 27 + 9 + 2
+    await write_audit_rows(pool, 2)
+    assert await seal_all(pool) == 27 + 9 + 2
     await pool.execute(f"{AUDITED} OVERRIDING SYSTEM VALUE VALUES ({number}, {NOW})")
-    assert await sealed(pool) == 0
-    assert await blocks_broken(pool, Chain.AUDIT) == 1
+    assert await seal_all(pool) == 0
+    assert await count_broken_blocks(pool, Chain.AUDIT) == 1
 
 
-async def test_what_is_written_down_while_it_is_sealed_is_sealed_later(pool: Pool) -> None:
-    """A number is handed out before its row can be seen: nothing is sealed up to it before."""
+async def test_an_audit_row_uncommitted_during_sealing_is_sealed_later(pool: Pool) -> None:
+    """A row gets its number before other transactions see it: nothing is sealed up to that number until it commits."""
     async with pool.acquire() as conn, conn.transaction():
         origin = Origin("dona@example.com", "a" * 32, "req_1")
         await audit_for_platform(conn, uuid4(), "account.approved", {}, origin, now=datetime.now(UTC))
         async with pool.acquire() as other:
             assert await wait_for_horizon(other) is None
-    assert await sealed(pool) == 27 + 10
-    assert await blocks_broken(pool, Chain.AUDIT) == 0
+    assert await seal_all(pool) == 27 + 10
+    assert await count_broken_blocks(pool, Chain.AUDIT) == 0
 
 
-async def test_a_chain_that_was_made_anew_has_another_head(pool: Pool, owner: Pool) -> None:
-    await sealed(pool)
+async def test_a_chain_recomputed_after_a_change_has_another_head(pool: Pool, owner: Pool) -> None:
+    await seal_all(pool)
     kept = await head(pool)
     await tamper(owner, "UPDATE journal SET actor = 'x' WHERE journal_id = (SELECT min(journal_id) FROM journal)")
     await tamper(owner, "DELETE FROM seal")
-    assert await sealed(pool) == 27 + 9
-    assert await blocks_broken(pool) == 0, "by itself the new chain holds"
+    assert await seal_all(pool) == 27 + 9
+    assert await count_broken_blocks(pool) == 0, "the new chain must be consistent in itself"
     async with pool.acquire() as conn:
         now_there = await seal_at(conn, chain=Chain.JOURNAL, last_id=kept.last_id)
     assert now_there is not None
@@ -238,9 +238,11 @@ async def test_a_chain_that_was_made_anew_has_another_head(pool: Pool, owner: Po
 
 
 @pytest.mark.parametrize("statement", ["UPDATE seal SET rows = 1", "DELETE FROM seal", "TRUNCATE seal"])
-async def test_what_is_sealed_cannot_be_changed_in_passing(pool: Pool, owner: Pool, statement: str) -> None:
+async def test_seals_can_be_changed_neither_by_the_application_nor_by_the_owner(
+    pool: Pool, owner: Pool, statement: str
+) -> None:
     """Neither by the application, which has no right to, nor by the owner while the triggers are on."""
-    await sealed(pool)
+    await seal_all(pool)
     for who, refusal in ((pool, asyncpg.InsufficientPrivilegeError), (owner, asyncpg.RaiseError)):
         with pytest.raises(refusal):
             await who.execute(statement)

@@ -1,4 +1,4 @@
-"""Vacuum and statistics keep up with tables that grow for ever, and with queues whose rows come and go."""
+"""Vacuum and statistics keep up with tables that grow without end, and with queues whose rows come and go."""
 
 from typing import Any
 
@@ -9,7 +9,7 @@ GROW = (
     "read_payment", "read_ledger", "refund", "read_refund", "withdrawal", "read_withdrawal", "partner_share",
     "report_charge", "mail", "mail_stop", "notice", "audit",
     "schedule_charge", "second_copy_request",
-    # The books of the sandbox's bank, which a creation there writes.
+    # The books of the simulated bank, which every sandbox creation writes.
     "simulated_location", "simulated_cob", "simulated_pix", "simulated_boleto", "simulated_boleto_payment",
     "simulated_devolucao", "simulated_transfer",
 )  # fmt: skip
@@ -19,7 +19,7 @@ PARTITIONED = (
     "webhook_attempt",
 )  # fmt: skip
 SMALL = (
-    # A few rows for each merchant, person, day, bank, process or cell.
+    # Tables with a few rows for each merchant, person, day, bank, process or cell.
     "cell", "number_block", "partner_copy", "this_cell", "sealing_key",
     "account", "account_clock", "access_token", "auto_withdrawal", "bank_callback", "bank_call_hour", "bank_reconciled",
     "credential",
@@ -32,19 +32,19 @@ SMALL = (
     "share_proposal", "receiving_key", "held_refund", "payout_change", "invitation", "access_link",
     "sign_in_place",
     "payer_retention", "payer_kept", "anomaly_resolved", "registration_check", "account_note", "merchant_logo",
-    # Money and mail that something is wrong with, and what is still to be sent.
+    # Money and mail with a problem, and mail that is still to be sent.
     "bank_unreadable", "suspense", "mail_request", "caught_mail", "migration", "recovery",
-    # How the simulated bank plays.
+    # The settings of the simulated bank.
     "simulated_callback", "simulated_fault", "simulated_signing_key", "simulated_boleto_webhook",
     "simulated_boleto_rules", "simulated_refund_rules",
 )  # fmt: skip
 
 
-async def test_of_each_table_it_is_known_whether_it_grows(conn: Any) -> None:
-    """One that is new here grows for ever, is a queue, lies in months, or has few rows."""
+async def test_every_table_is_classified_by_how_it_grows(conn: Any) -> None:
+    """A new table must be listed here: it grows without end, is a queue, is partitioned, or stays small."""
     rows = await conn.fetch(
         "SELECT relname FROM pg_class c WHERE relnamespace = current_schema()::regnamespace AND relkind IN ('r', 'p')"
-        # Of a table in parts, and of one that has a queue apart, the months and the queue count.
+        # Of a table with a separate queue only its parts count, and of one with months the table and not each month.
         " AND NOT EXISTS (SELECT FROM pg_partitioned_table p WHERE p.partrelid = c.oid AND p.partstrat = 'l')"
         " AND NOT EXISTS (SELECT FROM pg_inherits i JOIN pg_partitioned_table p ON p.partrelid = i.inhparent"
         " WHERE i.inhrelid = c.oid AND p.partstrat <> 'l') AND relname !~ '^request_log'"
@@ -52,7 +52,7 @@ async def test_of_each_table_it_is_known_whether_it_grows(conn: Any) -> None:
     assert {row["relname"] for row in rows} == {*GROW, *QUEUES, *PARTITIONED, *SMALL}
 
 
-async def _upkeep(conn: Any, table: str) -> dict[str, float]:
+async def _storage_options(conn: Any, table: str) -> dict[str, float]:
     options: list[str] = await conn.fetchval(
         "SELECT coalesce(reloptions, '{}') FROM pg_class WHERE oid = $1::regclass", table
     )
@@ -60,39 +60,37 @@ async def _upkeep(conn: Any, table: str) -> dict[str, float]:
 
 
 @pytest.mark.parametrize("table", GROW)
-async def test_a_table_that_grows_for_ever_is_looked_after_by_the_row(conn: Any, table: str) -> None:
-    """By a share of its rows, the larger a table is the later it is looked after."""
-    upkeep = await _upkeep(conn, table)
-    assert upkeep["autovacuum_vacuum_insert_scale_factor"] == 0
-    assert upkeep["autovacuum_vacuum_insert_threshold"] <= 200_000
+async def test_a_growing_table_is_vacuumed_after_a_fixed_number_of_inserts(conn: Any, table: str) -> None:
+    """With a threshold that is a share of the rows, a larger table would be vacuumed ever later."""
+    options_of_table = await _storage_options(conn, table)
+    assert options_of_table["autovacuum_vacuum_insert_scale_factor"] == 0
+    assert options_of_table["autovacuum_vacuum_insert_threshold"] <= 200_000
 
 
 @pytest.mark.parametrize("table", GROW)
-async def test_a_plan_made_while_a_table_was_empty_does_not_outlive_its_first_thousand_rows(
-    conn: Any, table: str
-) -> None:
-    """Connections keep their plans until the table has new statistics."""
-    _assert_analyzed_soon(await _upkeep(conn, table))
+async def test_a_growing_table_is_analyzed_within_its_first_thousand_rows(conn: Any, table: str) -> None:
+    """Connections keep a plan made for the empty table until the table has new statistics."""
+    _assert_analyzed_soon(await _storage_options(conn, table))
 
 
-def _assert_analyzed_soon(upkeep: dict[str, float]) -> None:
-    assert upkeep["autovacuum_analyze_threshold"] <= 1_000
-    assert upkeep["autovacuum_analyze_scale_factor"] <= 0.2
+def _assert_analyzed_soon(options_of_table: dict[str, float]) -> None:
+    assert options_of_table["autovacuum_analyze_threshold"] <= 1_000
+    assert options_of_table["autovacuum_analyze_scale_factor"] <= 0.2
 
 
 @pytest.mark.parametrize("table", QUEUES)
 async def test_a_queue_is_vacuumed_while_it_is_small(conn: Any, table: str) -> None:
-    upkeep = await _upkeep(conn, table)
-    assert upkeep["autovacuum_vacuum_scale_factor"] == 0
-    assert upkeep["autovacuum_vacuum_threshold"] <= 1_000
+    options_of_table = await _storage_options(conn, table)
+    assert options_of_table["autovacuum_vacuum_scale_factor"] == 0
+    assert options_of_table["autovacuum_vacuum_threshold"] <= 1_000
 
 
 @pytest.mark.parametrize("table", PARTITIONED)
-async def test_each_month_is_looked_after_as_well(conn: Any, table: str) -> None:
+async def test_every_month_partition_is_analyzed_early_too(conn: Any, table: str) -> None:
     months = await conn.fetch(
         "SELECT inhrelid::regclass::text AS name FROM pg_inherits WHERE inhparent = $1::regclass", table
     )
     made = [row["name"] for row in months if not row["name"].endswith("_other")]
     assert len(made) >= 6
     for name in made:
-        _assert_analyzed_soon(await _upkeep(conn, name))
+        _assert_analyzed_soon(await _storage_options(conn, name))

@@ -1,5 +1,5 @@
-"""A verification goes slice by slice: it finds what one look at everything would, goes on after a kill, and is not led
-astray by writers."""
+"""A verification works slice by slice: it finds what one comparison of everything would find, resumes after a kill, and
+does not report concurrent writes as differences."""
 
 import asyncio
 import os
@@ -38,7 +38,7 @@ class World(NamedTuple):
 
 @pytest_asyncio.fixture(scope="module", loop_scope="session")
 async def world(servers: Any) -> AsyncIterator[World]:
-    """Two merchants and a partner, with some of everything, in a database of their own."""
+    """Two merchants and a partner with rows in every table, in a database of their own."""
     async with own_database(servers, "slices") as url:
         pool = await open_pool(url, name="tests", size=8)
         owner = await open_pool(owner_of(servers, url), name="tests", size=2)
@@ -50,7 +50,7 @@ async def world(servers: Any) -> AsyncIterator[World]:
                 charge_id, payment_id = await paid(pool, merchant, 1_000, partner.integrador_code)
                 await paid(pool, merchant, 700, None, test=True)
                 await refunds(pool, merchant, [(charge_id, payment_id, 10 + number)], failing=number % 2 == 0)
-            await _withdrawn(pool, merchant)
+            await _make_withdrawals(pool, merchant)
         await post_all(pool)
         await fold_all(pool)
         yield World(url, pool, owner, merchants)
@@ -58,8 +58,8 @@ async def world(servers: Any) -> AsyncIterator[World]:
         await pool.close()
 
 
-async def _withdrawn(pool: Pool, merchant: UUID) -> None:
-    """One withdrawal that was sent, and one that waits."""
+async def _make_withdrawals(pool: Pool, merchant: UUID) -> None:
+    """Creates one withdrawal that is sent and one that stays pending."""
     now = to_millisecond(datetime.now(UTC))
     ids = [new_id(), new_id()]
     for withdrawal_id in ids:
@@ -76,7 +76,7 @@ async def _withdrawn(pool: Pool, merchant: UUID) -> None:
         )
 
 
-async def test_all_is_well_whatever_the_size_of_a_slice(world: World) -> None:
+async def test_correct_read_tables_verify_clean_for_every_slice_size(world: World) -> None:
     seen: dict[int, dict[str, int]] = {}
     for rows_max in (1, 3, 10_000):
         done: list[VerifyProgress] = []
@@ -108,7 +108,7 @@ WITHDRAWALS_SEEN = "withdrawals that look otherwise than they are"
 
 
 class Corruption(NamedTuple):
-    """What a statement breaks, as a verification names it, and what else it breaks with that."""
+    """A statement that corrupts a table, the difference that a verification must report, and others it may report."""
 
     table: str
     what: str
@@ -117,7 +117,7 @@ class Corruption(NamedTuple):
 
     @property
     def broken(self) -> str:
-        """The table that it writes."""
+        """The table that the statement writes."""
         return self.statement.replace("INSERT INTO ", "UPDATE ").replace("DELETE FROM ", "UPDATE ").split()[1]
 
     @property
@@ -296,9 +296,9 @@ CORRUPTIONS = (
 )  # fmt: skip
 
 
-def apart(corruptions: Sequence[Corruption]) -> list[list[Corruption]]:
-    """Put together what can be found at once and still be told apart: none makes what another does, or writes its
-    table."""
+def distinguishable_batches(corruptions: Sequence[Corruption]) -> list[list[Corruption]]:
+    """Groups corruptions that one verification can find and still distinguish: within a batch no two cause the same
+    difference or write the same table."""
     batches: list[list[Corruption]] = []
     for each in corruptions:
         for batch in batches:
@@ -310,9 +310,9 @@ def apart(corruptions: Sequence[Corruption]) -> list[list[Corruption]]:
     return batches
 
 
-@pytest.mark.parametrize("together", apart(CORRUPTIONS))
-async def test_each_difference_is_found_by_its_name(world: World, together: list[Corruption]) -> None:
-    """In slices of five rows, so that most of what belongs together lies in different ones."""
+@pytest.mark.parametrize("together", distinguishable_batches(CORRUPTIONS))
+async def test_each_corruption_is_reported_by_its_name(world: World, together: list[Corruption]) -> None:
+    """Slices have five rows, so that most related rows lie in different slices."""
     everyone = "account_id <> $1 AND account_id = '00000000-0000-0000-0000-000000000000'"
     for each in together:
         await world.owner.execute(f"CREATE TABLE kept_{each.broken} AS TABLE {each.broken}")
@@ -333,8 +333,8 @@ async def test_each_difference_is_found_by_its_name(world: World, together: list
             await world.owner.execute(f"DROP TABLE kept_{each.broken}")
 
 
-async def test_what_the_journal_has_lost_is_found(world: World) -> None:
-    """Nobody may delete a row of it; a file system may."""
+async def test_a_row_lost_from_the_journal_is_reported(world: World) -> None:
+    """No role may delete a row of the journal, but a damaged file system can lose one."""
     lost = (
         "DELETE FROM journal WHERE journal_id ="
         " (SELECT min(journal_id) FROM journal WHERE account_id = $1 AND payload ? 'entry')"
@@ -359,7 +359,7 @@ async def _partner(world: World) -> UUID:
     return found
 
 
-async def test_an_account_and_days_are_looked_at_alone(world: World) -> None:
+async def test_a_verification_can_be_limited_to_an_account_and_to_days(world: World) -> None:
     one, other = world.merchants
     today = datetime.now(SAO_PAULO).date()
     yesterday = today - timedelta(days=1)
@@ -382,7 +382,7 @@ async def test_an_account_and_days_are_looked_at_alone(world: World) -> None:
 
 
 async def _slices(world: World) -> dict[str, int]:
-    """Of the newest verification."""
+    """Returns the number of slices of each part of the newest verification."""
     rows = await world.pool.fetch(
         "SELECT part, slices FROM verification_part"
         " WHERE verification_id = (SELECT max(verification_id) FROM verification)"
@@ -390,7 +390,7 @@ async def _slices(world: World) -> dict[str, int]:
     return {row["part"]: row["slices"] for row in rows}
 
 
-async def test_one_that_was_killed_goes_on_with_the_slice_it_was_in(world: World) -> None:
+async def test_a_killed_verification_resumes_with_the_slice_it_was_in(world: World) -> None:
     await verify(world.url, scope=VerifyScope(rows_max=1))
     whole = await _slices(world)
     await world.pool.execute(
@@ -413,7 +413,10 @@ async def test_one_that_was_killed_goes_on_with_the_slice_it_was_in(world: World
         assert 9 <= before < sum(whole.values())
         done: list[VerifyProgress] = []
         found = await resume(world.url, progress=done.append)
-        assert {each.table for each in found} == {"read_charge", "books"}  # found before it was killed
+        assert {each.table for each in found} == {
+            "read_charge",
+            "books",
+        }  # The kill does not lose differences found before it.
         assert len(done) == sum(whole.values()) - before
         assert await _slices(world) == whole
     finally:
@@ -425,7 +428,7 @@ async def test_one_that_was_killed_goes_on_with_the_slice_it_was_in(world: World
         await resume(world.url)
 
 
-async def test_two_that_go_on_with_the_same_one_do_no_slice_twice(world: World) -> None:
+async def test_two_concurrent_resumes_of_a_verification_repeat_no_slice(world: World) -> None:
     def stop(done: VerifyProgress) -> None:
         raise InterruptedError
 
@@ -438,7 +441,7 @@ async def test_two_that_go_on_with_the_same_one_do_no_slice_twice(world: World) 
     assert await _slices(world) == whole
 
 
-async def test_what_is_written_meanwhile_is_no_difference(world: World) -> None:
+async def test_concurrent_writes_are_not_reported_as_differences(world: World) -> None:
     writing = True
 
     async def write(merchant: UUID) -> int:
@@ -467,8 +470,8 @@ async def test_what_is_written_meanwhile_is_no_difference(world: World) -> None:
     assert await verify(world.url) == []
 
 
-async def test_a_transaction_with_shadows_cannot_write_a_real_table(world: World) -> None:
-    """A projection whose table was not made beside the real one would otherwise fill that one."""
+async def test_a_transaction_with_shadow_tables_cannot_write_a_real_table(world: World) -> None:
+    """Without this a projection whose shadow table is missing would write into the real table."""
     ids = [row[0] for row in await world.pool.fetch("SELECT journal_id FROM journal")]
     async with world.pool.acquire() as conn, conn.transaction(isolation="repeatable_read"):
         await Shadows.make(conn, "read_payment")

@@ -1,4 +1,5 @@
-"""The year that benches read is as the service would have left it: its feed has such numbers, months and bodies."""
+"""The year of data that benches read looks as if the service had written it: sequence numbers, months and bodies of the
+feed."""
 
 from collections.abc import AsyncIterator
 from typing import Any, NamedTuple
@@ -36,7 +37,7 @@ async def year(servers: Any) -> AsyncIterator[Year]:
         await pool.close()
 
 
-async def test_events_are_numbered_along_each_account_in_the_order_of_their_instants(year: Year) -> None:
+async def test_events_of_each_account_are_numbered_in_the_order_of_their_instants(year: Year) -> None:
     accounts = await year.pool.fetch(
         "SELECT count(*) AS events, max(sequence) AS last, max(c.event_sequence) AS clock,"
         " array_agg(e.created_at ORDER BY sequence) = array_agg(e.created_at ORDER BY e.created_at) AS in_order"
@@ -48,7 +49,7 @@ async def test_events_are_numbered_along_each_account_in_the_order_of_their_inst
     assert events > CHARGES / 2
 
 
-async def test_each_event_lies_in_its_month(year: Year) -> None:
+async def test_each_event_is_stored_in_its_month(year: Year) -> None:
     assert await year.pool.fetchval("SELECT count(*) FROM read_event_production_other") == 0
     assert await year.pool.fetchval("SELECT count(DISTINCT tableoid) FROM read_event") >= 12
 
@@ -63,7 +64,7 @@ async def test_bodies_have_the_fields_that_the_service_writes(year: Year) -> Non
         assert fields == list(msgspec.json.decode(of_service)), kind
 
 
-async def test_feed_and_ledger_are_what_the_journal_says(year: Year) -> None:
+async def test_feed_and_ledger_match_the_journal(year: Year) -> None:
     found = await verify(year.url)
-    # Payments, refunds and charges themselves are not written here.
+    # write_year does not write the payments, refunds and charges themselves.
     assert {each.table for each in found} <= {"books"}, found

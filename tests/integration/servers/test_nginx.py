@@ -1,4 +1,4 @@
-"""The proxy of compose.yaml: TLS, who the client is, the bank by its certificate alone, and nothing else changed."""
+"""The proxy of compose.yaml: TLS, the client's address, the bank by its certificate alone, all else passed through."""
 
 import json
 import ssl
@@ -12,7 +12,7 @@ from urllib.parse import urlsplit
 import httpx
 import pytest
 
-from runtime.local.embedded import free_port
+from runtime.local.ports import free_port
 from tests.support.merchant import new_merchant
 from tests.support.nginx import BANK_HOST, HOST, PROGRAM, Proxy, nginx
 from tests.support.system import System
@@ -31,7 +31,7 @@ class _Echo(BaseHTTPRequestHandler):
         self.wfile.write(body)
 
     def log_message(self, *_: object) -> None:
-        """Nobody reads it."""
+        """Log nothing: no test reads it."""
 
 
 @pytest.fixture(scope="module")
@@ -44,7 +44,7 @@ def client(proxy: Proxy, *, host: str = HOST, certificate: str | None = None) ->
     trusted = ssl.create_default_context(cafile=str(proxy.tls / "ca.pem"))
     if certificate is not None:
         trusted.load_cert_chain(proxy.tls / f"{certificate}.pem", proxy.tls / f"{certificate}.key")
-    # Names below localhost are this machine, and need nobody to look them up.
+    # Names below localhost are this machine and need no name server.
     return httpx.Client(
         base_url=f"https://127.0.0.1:{proxy.https}", verify=trusted, timeout=30, headers={"host": host},
         transport=_Named(host, trusted),
@@ -52,7 +52,7 @@ def client(proxy: Proxy, *, host: str = HOST, certificate: str | None = None) ->
 
 
 class _Named(httpx.HTTPTransport):
-    """TLS is for this name, whatever the address is."""
+    """A transport that asks for the certificate of `host`, whatever address it connects to."""
 
     def __init__(self, host: str, trusted: ssl.SSLContext) -> None:
         super().__init__(verify=trusted)
@@ -63,7 +63,9 @@ class _Named(httpx.HTTPTransport):
         return super().handle_request(request)
 
 
-async def test_a_charge_is_made_over_tls_and_its_page_is_followed_without_a_delay(system: System, proxy: Proxy) -> None:
+async def test_a_charge_is_created_over_tls_and_its_page_streams_events_without_buffering(
+    system: System, proxy: Proxy
+) -> None:
     async with new_merchant(system) as merchant:
         charge = await merchant.sandbox.created()
         token = await merchant.sandbox.token()
@@ -79,15 +81,15 @@ async def test_a_charge_is_made_over_tls_and_its_page_is_followed_without_a_dela
         assert (large.status_code, large.json()["error"]["code"]) == (413, "PAYLOAD_TOO_LARGE")
 
 
-def test_plain_http_is_sent_to_tls(proxy: Proxy) -> None:
+def test_plain_http_is_redirected_to_https(proxy: Proxy) -> None:
     went = httpx.post(f"http://127.0.0.1:{proxy.http}/v1/charges/pix?x=1", follow_redirects=False, timeout=30)
     assert (went.status_code, went.headers["location"]) == (308, f"https://{HOST}:{proxy.https}/v1/charges/pix?x=1")
 
 
-def test_the_bank_is_let_in_by_its_certificate_alone_and_at_its_own_name(proxy: Proxy) -> None:
+def test_bank_callbacks_need_the_banks_certificate_and_its_own_host_name(proxy: Proxy) -> None:
     path = "/bank/nobody-knows/pix"
     with client(proxy) as merchant:
-        assert merchant.post(path).text.startswith("<html>")  # the proxy's 404, not ours
+        assert merchant.post(path).text.startswith("<html>")  # the proxy's 404, not the API's
     for certificate, status in ((None, 400), ("stranger", 400), ("other", 403)):
         with client(proxy, host=BANK_HOST, certificate=certificate) as somebody:
             assert somebody.post(path).status_code == status, certificate
@@ -100,7 +102,7 @@ def test_the_bank_is_let_in_by_its_certificate_alone_and_at_its_own_name(proxy: 
     )
 
 
-def test_who_the_client_is_says_the_proxy_and_not_the_client(tmp_path: Path) -> None:
+def test_the_forwarded_client_address_is_the_proxys_and_not_the_clients_claim(tmp_path: Path) -> None:
     echo = ThreadingHTTPServer(("127.0.0.1", 0), _Echo)
     threading.Thread(target=echo.serve_forever, daemon=True).start()
     try:
@@ -114,7 +116,7 @@ def test_who_the_client_is_says_the_proxy_and_not_the_client(tmp_path: Path) -> 
     assert heard["Host"] == HOST
 
 
-def test_while_the_api_is_away_programs_read_the_envelope_they_know(tmp_path: Path) -> None:
+def test_while_the_api_is_down_the_proxy_answers_503_in_the_error_envelope(tmp_path: Path) -> None:
     with nginx(f"127.0.0.1:{free_port()}", tmp_path) as proxy, client(proxy) as asking:
         answer = asking.get("/v1/me")
         error = answer.json()["error"]

@@ -1,4 +1,4 @@
-"""Through PgBouncer in transaction mode everything works, or the process does not start and says why."""
+"""Behind PgBouncer in transaction mode the system works, or a process refuses to start and says why."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -29,7 +29,7 @@ async def url(servers: Any) -> AsyncIterator[str]:
         yield made
 
 
-async def test_the_whole_system_runs_behind_it(servers: Any, url: str, home: Path) -> None:
+async def test_the_whole_system_runs_behind_pgbouncer(servers: Any, url: str, home: Path) -> None:
     with pgbouncer(url, home) as pooled:
         pooler = {"DATABASE_URL": pooled, "DATABASE_OWNER_URL": owner_of(servers, url), "DATABASE_PREPARED": "0"}
         system = System(temporary_home(), env=pooler)
@@ -67,9 +67,11 @@ async def orders_ended(url: str) -> bool:
         await conn.close()
 
 
-async def test_what_statements_rely_on_holds_in_every_session_behind_it(url: str, home: Path) -> None:
+async def test_the_settings_that_statements_rely_on_hold_in_every_session_behind_pgbouncer(
+    url: str, home: Path
+) -> None:
     with pgbouncer(url, home) as pooled:
-        # Another time limit cannot be asked for there: the client has it.
+        # Behind PgBouncer a connection cannot set another time limit; the client enforces it.
         pool = await open_pool(pooled, name="tests", size=6, statement_s=0.2, statements_kept=0)
         try:
 
@@ -86,7 +88,7 @@ async def test_what_statements_rely_on_holds_in_every_session_behind_it(url: str
 
 
 @pytest.mark.parametrize("ignored", ["", "jit, enable_seqscan, enable_bitmapscan, statement_timeout, lock_timeout"])
-async def test_a_process_does_not_start_behind_it_without_them_and_names_what_is_missing(
+async def test_a_process_refuses_to_start_behind_pgbouncer_and_names_the_missing_setting(
     servers: Any, url: str, home: Path, ignored: str
 ) -> None:
     role = urlsplit(url).username
@@ -100,10 +102,10 @@ async def test_a_process_does_not_start_behind_it_without_them_and_names_what_is
     with pgbouncer(url, home, **settings) as pooled:
         with pytest.raises(SettingsMissing, match="lacks enable_seqscan=off: "):
             await open_pool(pooled, name="tests", size=1, statements_kept=0)
-        pool = await open_pool(url, name="tests", size=1)  # with no pooler between, a connection asks for it itself
+        pool = await open_pool(url, name="tests", size=1)  # without a pooler in between, a connection sets it itself
         async with session(pool) as conn:
             assert await others(conn, SETTINGS) == set()
         await pool.close()
     await migrate(owner_of(servers, url), app_url=url)
-    with pgbouncer(url, home, **settings) as pooled:  # whose sessions are new
+    with pgbouncer(url, home, **settings) as pooled:  # a new PgBouncer has new sessions
         await (await open_pool(pooled, name="tests", size=1, statements_kept=0)).close()

@@ -1,4 +1,4 @@
-"""Connections of a pool are given back as they were taken, however their work ended."""
+"""A pool's connection is returned clean, however the work on it ended."""
 
 import asyncio
 from typing import Any
@@ -15,10 +15,10 @@ NAME = "a pool of one"
 
 
 @pytest.mark.parametrize("ended_by", [asyncio.CancelledError, TimeoutError])
-async def test_whose_work_ends_before_its_statement_is_executed_keeps_no_lock(
+async def test_work_cancelled_before_its_statement_is_executed_leaves_no_lock(
     servers: Any, table_owner: Pool, ended_by: type[BaseException]
 ) -> None:
-    """Between the two messages by which asyncpg prepares a statement and executes it."""
+    """The work is cancelled between the two messages with which asyncpg prepares and executes a statement."""
     pool = await open_pool(servers.database_url, name=NAME, size=1)
     begun = asyncio.Event()
 

@@ -1,4 +1,4 @@
-"""Prometheus, given what a system in trouble shows, fires the rule that is about it."""
+"""Given the metrics of a system in trouble, Prometheus fires the alert about that trouble."""
 
 import shutil
 import subprocess
@@ -18,10 +18,10 @@ pytestmark = pytest.mark.skipif(
 
 
 def fires(folder: Path, alert: str, shown: dict[str, str], *, at: str = "20m", interval: str = "15s") -> bool:
-    """Whether `alert` fires so long after the beginning of these series, which have a value each `interval`."""
+    """Does `alert` fire at `at` after the start of these series, which have a value each `interval`?"""
     series = [{"series": name, "values": values} for name, values in shown.items()]
     asked: dict[str, Any] = {"eval_time": at, "alertname": alert, "exp_alerts": []}
-    # Without the alerts that are not asked about: each rule is evaluated at every step until then, which can be days.
+    # Only this alert is kept: each rule is evaluated at every step until `at`, which can be days.
     rules = yaml.safe_load(RULES.read_text(encoding="utf-8"))
     for group in rules["groups"]:
         group["rules"] = [rule for rule in group["rules"] if rule.get("alert", alert) == alert]
@@ -49,7 +49,7 @@ HOME = {f'{MEASURED}{{cell="0",instance="a"}}': "0+15x80", 'quita_cell_info{cell
     ("shown", "fired"),
     [
         (HOME, False),
-        ({**HOME, f'{MEASURED}{{cell="0",instance="b"}}': "0+15x20 stale"}, False),  # it was the other's before
+        ({**HOME, f'{MEASURED}{{cell="0",instance="b"}}': "0+15x20 stale"}, False),  # another worker measured before
         ({f'{MEASURED}{{cell="0",instance="a"}}': "0+15x60 900+0x20"}, True),
         ({f'{MEASURED}{{cell="0",instance="a"}}': "0+15x20 stale"}, True),
         ({f'{MEASURED}{{cell="0",instance="b"}}': "0+0x80"}, True),
@@ -64,12 +64,14 @@ def test_not_measured_fires_when_no_worker_measures(tmp_path: Path, shown: dict[
     ("shown", "fired"),
     [
         ({f'{MEASURED}{{cell="1",instance="b"}}': "0+15x80"}, False),
-        ({f'{MEASURED}{{cell="1",instance="b"}}': "0+15x20 300+0x60"}, True),  # it hangs
-        ({f'{MEASURED}{{cell="1",instance="b"}}': "0+15x20 stale"}, True),  # it is gone
-        ({}, True),  # nobody has started one
+        ({f'{MEASURED}{{cell="1",instance="b"}}': "0+15x20 300+0x60"}, True),  # the worker hangs
+        ({f'{MEASURED}{{cell="1",instance="b"}}': "0+15x20 stale"}, True),  # the worker is gone
+        ({}, True),  # no worker was started
     ],
 )
-def test_a_cell_that_nobody_measures_is_not_hidden_by_home(tmp_path: Path, shown: dict[str, str], fired: bool) -> None:
+def test_not_measured_fires_for_a_cell_without_a_measuring_worker_although_home_has_one(
+    tmp_path: Path, shown: dict[str, str], fired: bool
+) -> None:
     known = {'quita_cell_info{cell="1",instance="a"}': "1+0x80"}
     assert fires(tmp_path, "NotMeasured", {**HOME, **known, **shown}) is fired
 
@@ -80,29 +82,31 @@ VERIFIED = "quita_verify_completed_timestamp_seconds"
 @pytest.mark.parametrize(
     ("at", "shown", "fired"),
     [
-        ("30h", {MEASURED: "0+300x360"}, False),  # a new installation: its first night may be a day away
+        ("30h", {MEASURED: "0+300x360"}, False),  # a new installation: its first nightly verification may be a day away
         ("42h", {MEASURED: "0+300x600"}, True),
         ("42h", {MEASURED: "0+300x600", VERIFIED: "_x200 60000+0x400"}, False),
         ("72h", {MEASURED: "0+300x900", VERIFIED: "60000+0x900"}, True),
     ],
 )
-def test_books_that_no_night_has_verified_fire(tmp_path: Path, at: str, shown: dict[str, str], fired: bool) -> None:
+def test_books_not_verified_fires_when_no_nightly_verification_ran(
+    tmp_path: Path, at: str, shown: dict[str, str], fired: bool
+) -> None:
     home = {f'{name}{{cell="0"}}': values for name, values in shown.items()}
     assert fires(tmp_path, "BooksNotVerified", home, at=at, interval="5m") is fired
-    # Another cell's that are well hide nothing.
+    # A cell whose books are verified does not hide the other.
     well = {f'{name}{{cell="1"}}': "0+300x900" for name in (MEASURED, VERIFIED)}
     assert fires(tmp_path, "BooksNotVerified", {**home, **well}, at=at, interval="5m") is fired
 
 
 @pytest.mark.parametrize(("counted", "fired"), [("0+0x60 1+0x20", True), ("0+0x80", False)])
-def test_the_first_item_of_a_bank_that_cannot_be_read_fires(tmp_path: Path, counted: str, fired: bool) -> None:
-    """Each item is counted once: of a series that began with it nothing would have grown (test_operations.py)."""
+def test_bank_item_unreadable_fires_at_the_first_unreadable_item(tmp_path: Path, counted: str, fired: bool) -> None:
+    """Each item is counted once: a series that began with it would show no increase (test_operations.py)."""
     shown = {'reconciler_unreadable_total{bank="001",method="pix"}': counted}
     assert fires(tmp_path, "BankItemUnreadable", shown) is fired
 
 
 @pytest.mark.parametrize(("ends", "fired"), [(31 * 86_400, False), (29 * 86_400, True), (0, True), (None, False)])
-def test_a_certificate_that_ends_within_a_month_fires(tmp_path: Path, ends: int | None, fired: bool) -> None:
+def test_bank_certificate_ends_fires_within_a_month_of_the_end(tmp_path: Path, ends: int | None, fired: bool) -> None:
     shown = (
         {} if ends is None else {'quita_bank_certificate_ends_timestamp_seconds{bank="001"}': f"{ends + 7200}+0x150"}
     )
@@ -110,7 +114,7 @@ def test_a_certificate_that_ends_within_a_month_fires(tmp_path: Path, ends: int 
 
 
 @pytest.mark.parametrize(("each_15_s", "fired"), [(7.5, True), (1.25, True), (0.25, False)])
-def test_a_duty_that_fails_in_each_round_fires(tmp_path: Path, each_15_s: float, fired: bool) -> None:
-    """Every two seconds; or every twelve, when each round waits ten for a statement that is given up."""
+def test_duty_failing_fires_when_every_round_of_a_duty_fails(tmp_path: Path, each_15_s: float, fired: bool) -> None:
+    """A round every 2 s, or every 12 s when each waits 10 s for a statement that is then cancelled."""
     shown = {'duty_runs_total{duty="expiry",result="failed"}': f"0+{each_15_s}x80"}
     assert fires(tmp_path, "DutyFailing", shown) is fired

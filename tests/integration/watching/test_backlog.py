@@ -1,4 +1,4 @@
-"""How much waits is measured at a cost that does not grow with it, by one worker of the installation."""
+"""Backlogs are measured by one worker of the installation, at a cost that does not grow with them."""
 
 import asyncio
 from collections.abc import AsyncIterator, Iterator
@@ -16,7 +16,7 @@ from domain.instants import SAO_PAULO
 from readmodels.verify import verify
 from runtime.ids import new_id
 from runtime.jobs import Jobs
-from runtime.local.embedded import free_port
+from runtime.local.ports import free_port
 from runtime.metrics import DatabaseMeter
 from runtime.postgres import Pool, open_pool, session
 from runtime.settings import read_settings
@@ -93,7 +93,7 @@ def _scans(plan: dict[str, Any]) -> Iterator[dict[str, Any]]:
 
 
 @pytest.mark.parametrize("name", NAMES)
-async def test_a_queue_is_measured_by_the_beginning_of_an_index(full: Pool, name: str) -> None:
+async def test_a_backlog_is_measured_from_the_first_entries_of_an_index(full: Pool, name: str) -> None:
     text, parameters = sql.STATEMENTS[name]
     async with full.acquire() as conn, conn.transaction():
         await conn.execute("SET LOCAL plan_cache_mode = force_generic_plan")
@@ -105,7 +105,7 @@ async def test_a_queue_is_measured_by_the_beginning_of_an_index(full: Pool, name
         assert read <= 10 * 8, (scan["Relation Name"], read)
 
 
-async def test_what_is_due_is_counted_to_the_bound_and_the_oldest_is_told(full: Pool) -> None:
+async def test_each_backlog_reports_how_many_wait_and_since_when_the_oldest_waits(full: Pool) -> None:
     async with full.acquire() as conn:
         found = {(each.queue, each.mode): each for each in await queues(conn, now=NOW, held=timedelta(days=180))}
     assert found["bank_orders_pix", "production"].waiting + found["bank_orders_pix", "test"].waiting == ROWS // 3
@@ -116,7 +116,9 @@ async def test_what_is_due_is_counted_to_the_bound_and_the_oldest_is_told(full: 
     assert found["audit_seal", "all"].waiting == 0
     held = found["partner_shares", "production"].oldest
     assert held is not None
-    assert held >= datetime(2025, 1, 1, tzinfo=UTC) + timedelta(days=180), "a share is due once it was held"
+    assert held >= datetime(2025, 1, 1, tzinfo=UTC) + timedelta(days=180), (
+        "a partner's share is due once its holding time is over"
+    )
 
 
 class _NoJobs(Jobs):
@@ -148,7 +150,7 @@ def gauge(name: str, **labels: str) -> float | None:
     return REGISTRY.get_sample_value(name, labels)
 
 
-async def test_one_worker_measures_and_thirteen_statements_are_all(workers: list[Context]) -> None:
+async def test_one_worker_measures_all_backlogs_with_at_most_thirteen_statements(workers: list[Context]) -> None:
     first, second = workers
     for spent in sql.SPENT.values():
         spent.take_counts()
@@ -162,10 +164,10 @@ async def test_one_worker_measures_and_thirteen_statements_are_all(workers: list
     await measure(second)
     assert {file: spent.take_counts()[0] for file, spent in sql.SPENT.items() if spent.statements} == {"lease": 1}
     for name, labels in (("quita_queue_waiting", {"queue": "mail", "mode": "all"}), ("quita_cell_info", {})):
-        assert gauge(name, cell="0", **labels) is None, "what is old is not shown"
+        assert gauge(name, cell="0", **labels) is None, "the gauges of a worker that no longer measures are removed"
 
 
-async def test_money_that_fits_nothing_and_a_difference_in_the_books_are_gauges(workers: list[Context]) -> None:
+async def test_gauges_show_open_suspense_and_differences_in_the_books(workers: list[Context]) -> None:
     first, _ = workers
     async with session(first.pool) as conn:
         await conn.execute(
@@ -187,7 +189,7 @@ async def test_money_that_fits_nothing_and_a_difference_in_the_books_are_gauges(
     assert abs(completed - datetime.now(UTC).timestamp()) < 60
 
 
-async def test_every_night_everything_is_verified_once_by_one_worker_slice_by_slice(workers: list[Context]) -> None:
+async def test_the_books_are_verified_once_each_night_by_one_worker_slice_by_slice(workers: list[Context]) -> None:
     first, second = workers
     night = datetime(2026, 6, 2, 5, 30, tzinfo=UTC)  # half past two in Sao Paulo
 
@@ -196,21 +198,21 @@ async def test_every_night_everything_is_verified_once_by_one_worker_slice_by_sl
             each.now = lambda: instant
 
     at(night - timedelta(hours=1))
-    assert await verify_nightly(first) == 0, "it is not time"
+    assert await verify_nightly(first) == 0, "it is before the hour of the verification"
     begun = "SELECT count(*) FROM verification WHERE nightly"
     assert await first.pool.fetchval(begun) == 0
 
     at(night)
     assert await verify_nightly(first) == 1
-    assert await verify_nightly(second) == 0, "the other has the lease"
+    assert await verify_nightly(second) == 0, "the other worker holds the lease"
     rounds = 1
-    at(night + timedelta(hours=5))  # what was begun is gone on with
+    at(night + timedelta(hours=5))  # a verification that was begun is continued
     while await verify_nightly(first):
         rounds += 1
         assert rounds < 200
     assert await first.pool.fetchval("SELECT count(*) FROM verification WHERE nightly AND ended_at IS NOT NULL") == 1
     assert await second.pool.fetchval("SELECT count(*) FROM lease WHERE name = 'verification'") == 0
-    # When one was begun is by the database's clock, and the day is Sao Paulo's.
+    # The beginning is taken from the database's clock, and the day is that of Sao Paulo.
     that_day = (await first.pool.fetchval("SELECT begun_at FROM verification WHERE nightly")).astimezone(SAO_PAULO)
     at(that_day.replace(hour=2, minute=30))
     assert await verify_nightly(second) == 0
@@ -218,7 +220,7 @@ async def test_every_night_everything_is_verified_once_by_one_worker_slice_by_sl
     assert rounds > 5, "a round is a slice"
 
 
-async def test_who_goes_on_with_a_verification_of_his_own_leaves_the_nightly_one_alone(workers: list[Context]) -> None:
+async def test_resuming_a_manual_verification_does_not_resume_the_nightly_one(workers: list[Context]) -> None:
     from readmodels.verify import NothingToResume, resume
 
     first, _ = workers
@@ -228,7 +230,7 @@ async def test_who_goes_on_with_a_verification_of_his_own_leaves_the_nightly_one
         await resume(first.settings.database_url)
 
 
-async def test_statements_are_counted_where_they_run_and_handed_on_together(pool: Pool) -> None:
+async def test_statement_counts_reach_the_metrics_only_when_they_are_flushed(pool: Pool) -> None:
     meter, labels = DatabaseMeter(), {"file": "account"}
     suspended = sql.one("account.pix_suspended", bool)
     meter.flush_counts()
@@ -242,7 +244,7 @@ async def test_statements_are_counted_where_they_run_and_handed_on_together(pool
     assert (gauge("quita_sql_seconds_total", **labels) or 0) > 0
 
 
-async def test_who_waits_for_a_connection_is_counted(servers: Any) -> None:
+async def test_waits_for_a_pool_connection_are_counted(servers: Any) -> None:
     pool = await open_pool(servers.database_url, name="narrow", size=1)
     try:
         async with session(pool):

@@ -1,4 +1,4 @@
-"""The lines that one request left, in API and workers, are found by its request_id, which the merchant has too."""
+"""The log lines of a request, of the API and of workers, are found by its request_id, which the merchant has too."""
 
 import json
 from pathlib import Path
@@ -28,7 +28,7 @@ def ask(system: System, merchant: dict[str, Any], mode: str, path: str, body: An
     return answer
 
 
-def test_a_request_is_followed_from_the_api_to_the_bank_and_to_the_webhook(system: System) -> None:
+def test_the_log_lines_of_a_request_at_api_bank_and_webhook_carry_its_request_id(system: System) -> None:
     merchant = system.create_merchant()
     body = {"account_id": merchant["account_id"], "amount": "7.30"}
     with receiving() as url:

@@ -1,4 +1,4 @@
-"""Metrics stand on a port of their own, of all processes together, and a process that ended leaves its counts only."""
+"""All processes share one metrics port; a process that ended leaves its counts there, but not its gauges."""
 
 import contextlib
 import json
@@ -16,7 +16,7 @@ import httpx
 import pytest
 
 from cli.run.metrics_port import MetricsServer
-from runtime.local.embedded import free_port
+from runtime.local.ports import free_port
 from runtime.postgres import open_pool
 from runtime.readiness import Readiness
 from tests.support.database import own_database, owner_of
@@ -40,7 +40,7 @@ if sys.stdin.readline():
 """
 
 
-def said(port: int) -> str:
+def metrics_at(port: int) -> str:
     return httpx.get(f"http://127.0.0.1:{port}/metrics", timeout=30).text
 
 
@@ -56,17 +56,17 @@ def counting(folder: Path, by: int) -> Iterator["subprocess.Popen[bytes]"]:
         process.kill()
 
 
-def test_a_process_that_ended_leaves_its_counts_and_no_gauge(tmp_path: Path) -> None:
+def test_a_process_that_ended_keeps_its_counts_and_loses_its_gauges(tmp_path: Path) -> None:
     port = free_port()
     server = MetricsServer(tmp_path, "127.0.0.1", port)
     try:
         with counting(tmp_path, 2) as first, counting(tmp_path, 3):
-            assert 'told_total{what="x"} 5.0' in said(port)
-            assert "held 14.0" in said(port)
+            assert 'told_total{what="x"} 5.0' in metrics_at(port)
+            assert "held 14.0" in metrics_at(port)
             first.kill()
             first.wait()
             server.ended(first.pid)
-            after = said(port)
+            after = metrics_at(port)
             assert 'told_total{what="x"} 5.0' in after
             assert 'took_bucket{le="2.0"} 2.0' in after
             assert "held 7.0" in after
@@ -74,8 +74,8 @@ def test_a_process_that_ended_leaves_its_counts_and_no_gauge(tmp_path: Path) -> 
                 third.kill()
                 third.wait()
                 server.ended(third.pid)
-                assert 'told_total{what="x"} 9.0' in said(port)
-        assert len(list(tmp_path.glob("counter_*"))) == 2, "of those that ended one file is left"
+                assert 'told_total{what="x"} 9.0' in metrics_at(port)
+        assert len(list(tmp_path.glob("counter_*"))) == 2, "the processes that ended share one file"
     finally:
         server.stop()
 
@@ -94,7 +94,7 @@ def small_disk(tmp_path: Path) -> Iterator[Path]:
     subprocess.run(["umount", "-l", disk], check=True)
 
 
-def filled(disk: Path) -> Path:
+def fill_disk(disk: Path) -> Path:
     file = disk / "full"
     with contextlib.suppress(OSError), file.open("wb", buffering=0) as full:
         while True:
@@ -102,28 +102,28 @@ def filled(disk: Path) -> Path:
     return file
 
 
-def test_a_disk_that_is_full_ends_no_process_that_counts_and_loses_no_count(small_disk: Path) -> None:
+def test_a_full_disk_neither_ends_a_counting_process_nor_loses_its_counts(small_disk: Path) -> None:
     port = free_port()
     folder = small_disk / "metrics"
     folder.mkdir()
     server = MetricsServer(folder, "127.0.0.1", port)
     try:
         with counting(folder, 2) as first:
-            full = filled(small_disk)
+            full = fill_disk(small_disk)
             assert first.communicate(b"full\n", timeout=30)[0].split() == [b"counted"]
             assert first.returncode == 0
-            assert said(port).count('told_total{what="n') == 300
-            with counting(folder, 5) as second:  # it counts for itself alone
+            assert metrics_at(port).count('told_total{what="n') == 300
+            with counting(folder, 5) as second:  # it keeps its counts to itself
                 second.kill()
                 second.wait()
             full.unlink()
             server.ended(first.pid)
-            assert said(port).count('told_total{what="n') == 300
+            assert metrics_at(port).count('told_total{what="n') == 300
     finally:
         server.stop()
 
 
-def test_a_process_whose_counts_have_no_room_says_so_and_leaves_no_file(tmp_path: Path) -> None:
+def test_a_process_without_room_for_its_counts_logs_it_and_leaves_no_file(tmp_path: Path) -> None:
     setup = "import resource; resource.setrlimit(resource.RLIMIT_FSIZE, (65_536, 65_536))\n" + _COUNTS
     env = {**os.environ, "PROMETHEUS_MULTIPROC_DIR": str(tmp_path)}
     done = subprocess.run(
@@ -134,7 +134,7 @@ def test_a_process_whose_counts_have_no_room_says_so_and_leaves_no_file(tmp_path
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_system_serves_what_all_its_processes_count_on_a_port_of_its_own(system: System) -> None:
+def test_a_system_serves_the_metrics_of_all_its_processes_on_a_separate_port(system: System) -> None:
     told = system.status()["metrics_url"]
     assert told == f"http://127.0.0.1:{system.run_json()['metrics_port']}/metrics"
     assert "metrics_port" not in (system.home / "dev.json").read_text()
@@ -150,7 +150,7 @@ def test_a_system_serves_what_all_its_processes_count_on_a_port_of_its_own(syste
 
 @contextmanager
 def serving(servers: Any, folder: Path, **env: str) -> Iterator[tuple[int, Any, "subprocess.Popen[bytes]"]]:
-    """`quita serve`: its port, what it says, and its process."""
+    """Run `quita serve`; yields its port, a function that reads its output, and its process."""
     port, out = free_port(), folder / "serve.out"
     given = {
         "DATABASE_URL": servers.database_url, "REDIS_URL": servers.redis_url, "SECRET_KEY": "5e" * 32,
@@ -166,18 +166,20 @@ def serving(servers: Any, folder: Path, **env: str) -> Iterator[tuple[int, Any, 
         process.wait(60)
 
 
-def test_without_a_port_metrics_are_served_nowhere_and_that_is_said(servers: Any, tmp_path: Path) -> None:
+def test_without_metrics_port_no_metrics_are_served_and_the_output_says_so(servers: Any, tmp_path: Path) -> None:
     with serving(servers, tmp_path, API_PROCESSES="1") as (port, out, _):
         assert "METRICS_PORT is not set" in out()
         assert httpx.get(f"http://127.0.0.1:{port}/metrics", timeout=30).status_code == 404
 
 
-def test_a_process_that_is_to_stop_says_so_before_it_takes_no_more(servers: Any, tmp_path: Path) -> None:
+def test_a_stopping_api_process_is_not_ready_before_it_stops_accepting_connections(
+    servers: Any, tmp_path: Path
+) -> None:
     metrics_port = free_port()
     with serving(servers, tmp_path, API_PROCESSES="1", METRICS_PORT=str(metrics_port), DRAIN_S="5") as (port, _, own):
         ready = f"http://127.0.0.1:{port}/readyz"
         assert httpx.get(ready, timeout=30).json()["status"] == "ok"
-        until(lambda: 'http_route="/readyz"' in said(metrics_port))
+        until(lambda: 'http_route="/readyz"' in metrics_at(metrics_port))
         own.send_signal(signal.SIGTERM)
         asked = time.monotonic()
         until(lambda: httpx.get(ready, timeout=30).status_code == 503, within_s=5)
@@ -189,10 +191,10 @@ def test_a_process_that_is_to_stop_says_so_before_it_takes_no_more(servers: Any,
         assert time.monotonic() - asked >= 5
 
 
-def test_a_second_one_in_the_same_home_is_refused_and_takes_no_counts_away(servers: Any, tmp_path: Path) -> None:
+def test_a_second_quita_serve_in_the_same_home_is_refused_and_removes_no_counts(servers: Any, tmp_path: Path) -> None:
     metrics_port = free_port()
     with serving(servers, tmp_path, API_PROCESSES="1", METRICS_PORT=str(metrics_port)) as (_port, _, own):
-        until(lambda: 'http_route="/readyz"' in said(metrics_port))
+        until(lambda: 'http_route="/readyz"' in metrics_at(metrics_port))
         environment = Path(f"/proc/{own.pid}/environ").read_bytes().decode().rstrip("\0").split("\0")
         env = dict(each.split("=", 1) for each in environment) | {"PORT": str(free_port())}
         del env["METRICS_PORT"]
@@ -203,7 +205,7 @@ def test_a_second_one_in_the_same_home_is_refused_and_takes_no_counts_away(serve
         assert second.returncode == 1
         assert "already runs in" in second.stderr
         assert len(second.stderr.splitlines()) == 1
-        assert 'http_route="/readyz"' in said(metrics_port)
+        assert 'http_route="/readyz"' in metrics_at(metrics_port)
 
 
 async def test_a_process_is_not_ready_while_the_schema_is_older_than_its_version(servers: Any) -> None:
@@ -220,10 +222,10 @@ async def test_a_process_is_not_ready_while_the_schema_is_older_than_its_version
             assert await looking.database() == "outdated"
             for name in looking._names:
                 await owner.execute("INSERT INTO migration (name) VALUES ($1) ON CONFLICT DO NOTHING", name)
-            assert await looking.database() == "ready", "what a later version has added is no matter"
+            assert await looking.database() == "ready", "migrations that a later version added do not matter"
             known, contract = looking._names[-1], "INSERT INTO migration (name, needs) VALUES ($1, $2)"
             await owner.execute(contract, "0018_contract", known)
-            assert await looking.database() == "ready", "this version uses no more what was taken away"
+            assert await looking.database() == "ready", "this version no longer uses what was removed"
             await owner.execute(contract, "0019_contract", "0016_later")
             assert await looking.database() == "outgrown", "a version without 0016_later still uses it"
         finally:
@@ -232,7 +234,7 @@ async def test_a_process_is_not_ready_while_the_schema_is_older_than_its_version
 
 
 @pytest.mark.parametrize("name", ["METRICS_PORT", "WORKER_PORT"])
-def test_a_port_that_is_none_is_refused_at_the_start(name: str) -> None:
+def test_an_invalid_metrics_or_worker_port_is_refused_at_start(name: str) -> None:
     from runtime.watching import read_watching
 
     for given in ("0", "65536", "http"):

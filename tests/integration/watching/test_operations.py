@@ -1,5 +1,5 @@
-"""Dashboard, alert rules and objectives speak of metrics that a running system has, and every alert has its section in
-the runbook, with commands that exist."""
+"""Dashboard, alert rules and objectives use metrics that a running system has, and every alert has its section in the
+runbook, with commands that exist."""
 
 import json
 import re
@@ -23,11 +23,11 @@ from tests.support.receiving import receiving
 from tests.support.system import ROOT, System, until
 
 OPERATIONS = ROOT / "docs" / "operations"
-# What Prometheus itself makes.
+# Metrics that Prometheus itself makes.
 PROMETHEUS_OWN = {"up"}
-# Without a rule of ours: docs/production.md has it among what raises an alarm when it grows.
+# No rule of ours uses it; docs/production.md lists it among the metrics to raise an alarm on.
 IN_PRODUCTION = {"money_suspended_total"}
-# Shown only when something is wrong, or with a certificate, which is not so here: looked for among what is registered.
+# Shown only when something is wrong, or with a certificate, neither of which is so here: their registration is tested.
 IN_TROUBLE = {"quita_pool_wait_seconds_total", "redis_skipped_total", "quita_bank_certificate_ends_timestamp_seconds"}
 _WORDS = {"by", "without", "on", "ignoring", "group_left", "group_right", "and", "or", "unless", "bool"}
 
@@ -55,7 +55,7 @@ def queries() -> list[str]:
 
 
 def names_in(query: str) -> set[str]:
-    """The metrics that a query names: what is neither a function, a keyword nor a label."""
+    """The metrics that a query names: its words that are no functions, keywords or labels."""
     bare = re.sub(r'"[^"]*"', "", query)
     bare = re.sub(r"\{[^}]*\}", "", bare)
     bare = re.sub(r"\b(by|without|on|ignoring|group_left|group_right)\s*\([^)]*\)", "", bare)
@@ -67,7 +67,7 @@ def names_in(query: str) -> set[str]:
     }
 
 
-def used() -> set[str]:
+def used_metrics() -> set[str]:
     recorded = {rule["record"] for rule in rules() if "record" in rule}
     return {name for query in queries() for name in names_in(query)} - recorded - PROMETHEUS_OWN
 
@@ -79,7 +79,7 @@ def receiver() -> Iterator[str]:
 
 
 def _charge(system: System, merchant: dict[str, Any], mode: str) -> None:
-    """Created in this mode and, in test, paid."""
+    """Create a charge in this mode and, in test mode, pay it."""
     token = httpx.post(
         f"{system.base_url}/v1/oauth/token",
         data={"grant_type": "client_credentials", **merchant[mode]},
@@ -94,7 +94,7 @@ def _charge(system: System, merchant: dict[str, Any], mode: str) -> None:
         assert httpx.post(system.base_url + path, headers=headers, timeout=30).status_code == 200
 
 
-def test_every_metric_that_is_looked_at_is_there_in_a_running_system(system: System, receiver: str) -> None:
+def test_every_metric_in_use_is_served_by_a_running_system(system: System, receiver: str) -> None:
     merchant = system.create_merchant()
     system.json("webhook", "set", merchant["account_id"], receiver)
     for mode in ("test", "production"):
@@ -104,23 +104,23 @@ def test_every_metric_that_is_looked_at_is_there_in_a_running_system(system: Sys
 
     def missing() -> set[str]:
         said = httpx.get(url, timeout=30).text
-        return (used() | IN_PRODUCTION) - IN_TROUBLE - set(re.findall(r"^([a-zA-Z_:][\w:]*)", said, re.M))
+        return (used_metrics() | IN_PRODUCTION) - IN_TROUBLE - set(re.findall(r"^([a-zA-Z_:][\w:]*)", said, re.M))
 
     until(lambda: not missing(), within_s=90, what=f"these metrics: {missing()}")
 
 
-def test_every_metric_of_trouble_is_one_that_is_registered() -> None:
+def test_every_metric_that_is_shown_only_in_trouble_is_registered() -> None:
     import api.app
     import workers.duties
 
     assert api.app, workers.duties
     registered = set(re.findall(r"^# TYPE (\S+) ", exposition().decode(), re.M))
     assert registered >= IN_TROUBLE
-    assert used() >= IN_TROUBLE
+    assert used_metrics() >= IN_TROUBLE
 
 
-def test_every_gauge_goes_with_its_process() -> None:
-    """Of another kind a worker that ended would show how far it was for ever, and leave a file for each that came."""
+def test_every_gauge_is_removed_with_its_process() -> None:
+    """A gauge of another kind would show an ended worker's last value for ever, and leave a file for each worker."""
     import api.app
     import workers.duties
 
@@ -128,11 +128,11 @@ def test_every_gauge_goes_with_its_process() -> None:
     gauges = {each for each in REGISTRY._names_to_collectors.values() if isinstance(each, Gauge)}
     assert len(gauges) > 8
     assert {each._name for each in gauges if not each._multiprocess_mode.startswith("live")} == set()
-    # A kind without room taken for its file would end each process with SIGBUS on a disk that is full.
+    # A kind whose file has no reserved space would end each process with SIGBUS on a full disk.
     assert {f"gauge_{each._multiprocess_mode}" for each in gauges} <= set(_KINDS)
 
 
-def test_every_label_that_is_asked_for_is_one_of_its_metric(system: System) -> None:
+def test_every_label_used_in_a_query_exists_on_its_metric(system: System) -> None:
     said = httpx.get(system.status()["metrics_url"], timeout=30).text
     there: dict[str, set[str]] = {}
     for name, labels in re.findall(r"^([a-zA-Z_:][\w:]*)\{([^}]*)\}", said, re.M):
@@ -143,7 +143,7 @@ def test_every_label_that_is_asked_for_is_one_of_its_metric(system: System) -> N
                 assert set(re.findall(r"(\w+)=~?\"", matchers)) <= there[name], (name, matchers)
 
 
-def test_every_queue_that_can_be_stuck_is_looked_at_by_a_rule(system: System) -> None:
+def test_every_queue_has_an_alert_rule(system: System) -> None:
     said = httpx.get(system.status()["metrics_url"], timeout=30).text
     queues = set(re.findall(r'^quita_queue_oldest_seconds\{.*queue="(\w+)"', said, re.M))
     assert len(queues) > 10
@@ -151,7 +151,7 @@ def test_every_queue_that_can_be_stuck_is_looked_at_by_a_rule(system: System) ->
         each for rule in alerts() for each in re.findall(r'quita_queue_oldest_seconds\{queue=~?"([^"]+)"', rule["expr"])
     ]
     alone = {queue for queue in queues if not any(re.fullmatch(each, queue) for each in looked_at)}
-    # What merchants' receivers keep waiting is theirs; money in suspense has a rule of its own, by its amount.
+    # Deliveries of failing receivers are the merchants' to solve; suspense has a rule of its own, by its amount.
     assert alone == {"webhooks_of_failing_receivers", "suspense"}
 
 
@@ -166,11 +166,11 @@ def test_every_alert_has_its_section_in_the_runbook_and_every_section_its_alert(
         assert rule["labels"]["severity"] in ("page", "ticket")
 
 
-def test_every_command_of_the_runbook_can_be_given_as_it_stands_there(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_every_command_of_the_runbook_is_accepted_as_it_is_written(monkeypatch: pytest.MonkeyPatch) -> None:
     from cli.main import main
 
     def understood(_: object) -> None:
-        raise CannotRun("which is all that is looked at")
+        raise CannotRun("the command was understood, and that is all this test needs")
 
     monkeypatch.setattr("cli.main.choose.enter", understood)
     text = (OPERATIONS / "runbook.md").read_text(encoding="utf-8")
@@ -180,7 +180,7 @@ def test_every_command_of_the_runbook_can_be_given_as_it_stands_there(monkeypatc
         assert main(shlex.split(command.replace("ACCOUNT_ID", str(uuid4())))) == 1, command
 
 
-def test_every_event_of_the_log_that_the_runbook_names_is_logged_somewhere() -> None:
+def test_every_log_event_named_in_the_runbook_is_logged_by_the_code() -> None:
     text = (OPERATIONS / "runbook.md").read_text(encoding="utf-8")
     code = "".join(
         path.read_text(encoding="utf-8")
@@ -188,14 +188,14 @@ def test_every_event_of_the_log_that_the_runbook_names_is_logged_somewhere() -> 
         for path in (ROOT / folder).rglob("*.py")
     )
     events = set(re.findall(r"`((?:duty|reconciler|bank|mail|money|sent|location|nightly)_[a-z_]+)`", text))
-    queues_and_metrics = used() | set(re.findall(r"bank_orders_\w*|bank_hints|mail_writing", text))
+    queues_and_metrics = used_metrics() | set(re.findall(r"bank_orders_\w*|bank_hints|mail_writing", text))
     named = events - queues_and_metrics
     assert len(named) > 8
     assert {event for event in named if f'"{event}"' not in code} == set()
 
 
 @pytest.mark.skipif(shutil.which("promtool") is None, reason="promtool (of Debian's prometheus) is not there")
-def test_prometheus_takes_every_rule_and_every_query(tmp_path: Path) -> None:
+def test_promtool_accepts_every_rule_and_every_query(tmp_path: Path) -> None:
     file = tmp_path / "queries.yaml"
     asked = [
         {"record": f"query:{number}", "expr": query.replace("$__rate_interval", "5m")}

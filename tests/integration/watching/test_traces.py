@@ -1,4 +1,4 @@
-"""With a collector named a request, its orders at the bank and its webhooks are one trace; else there is none."""
+"""With a collector set, a request, its bank orders and its webhooks are one trace; without one, nothing is traced."""
 
 import asyncio
 import json
@@ -69,14 +69,14 @@ def ask(
 
 
 def trace_of(request_id: str) -> str:
-    """As docs/running.md has it."""
+    """The trace id of a request, as docs/running.md defines it."""
     return sha256(request_id.encode()).hexdigest()[:32]
 
 
-def whole(traced: Traced, request_id: str, names: set[str]) -> dict[str, SeenSpan]:
-    """The trace of a request, when all of these and its root have arrived.
+def complete_trace(traced: Traced, request_id: str, names: set[str]) -> dict[str, SeenSpan]:
+    """The trace of a request, once its root and the spans `names` have arrived.
 
-    The API and the worker export on timers of their own: the worker's spans may be there before their root is."""
+    The API and the worker export on timers of their own, so the worker's spans may arrive before their root."""
     of = trace_of(request_id)
 
     def arrived() -> bool:
@@ -105,7 +105,7 @@ def test_a_request_its_bank_call_and_its_webhook_are_one_trace(traced: Traced) -
     theirs = "4bf92f3577b34da6a3ce929d0e0e4736"
     created = ask(system, merchant, "/v1/charges/pix", body, traceparent=f"00-{theirs}-00f067aa0ba902b7-01")
     first = "POST /v1/charges/pix"
-    spans = whole(traced, created.headers["x-request-id"], {first, "order cob_register", "bank put_cob"})
+    spans = complete_trace(traced, created.headers["x-request-id"], {first, "order cob_register", "bank put_cob"})
     assert spans[first].parent_id == ""
     assert spans[first].links == [theirs], "the client's own trace is linked"
     assert spans[first].service == "quita-api"
@@ -116,7 +116,7 @@ def test_a_request_its_bank_call_and_its_webhook_are_one_trace(traced: Traced) -
 
     cancelled = ask(system, merchant, f"/v1/charges/{created.json()['charge_id']}/cancel").headers["x-request-id"]
     first, delivery = "POST /v1/charges/{charge_id}/cancel", "webhook charge.cancelled"
-    spans = whole(traced, cancelled, {first, "order cob_remove", "bank remove_cob", delivery})
+    spans = complete_trace(traced, cancelled, {first, "order cob_remove", "bank remove_cob", delivery})
     assert {span.name: span.parent_id for span in spans.values()} == {
         first: "",
         "order cob_remove": spans[first].span_id,
@@ -125,13 +125,13 @@ def test_a_request_its_bank_call_and_its_webhook_are_one_trace(traced: Traced) -
     }
     assert all(span.began_ns <= span.ended_ns for span in spans.values())
     sent = traced.hearing.headers_of(merchant["account_id"])["traceparent"]
-    assert sent == f"00-{trace_of(cancelled)}-{spans[delivery].span_id}-01", "the receiver may go on with the trace"
+    assert sent == f"00-{trace_of(cancelled)}-{spans[delivery].span_id}-01", "the receiver can continue the trace"
     lines = log_lines(system, "api", cancelled) + log_lines(system, "worker", cancelled)
     assert {line["event"] for line in lines} >= {"request", "bank_order_asked", "webhook_sent"}
     assert {line["trace_id"] for line in lines} == {trace_of(cancelled)}
 
 
-def test_a_payment_is_followed_from_the_banks_callback_to_the_webhook(traced: Traced) -> None:
+def test_a_payment_is_one_trace_from_the_banks_callback_to_the_webhook(traced: Traced) -> None:
     system = traced.system
     merchant = system.create_merchant()
     system.json("webhook", "set", merchant["account_id"], traced.hearing.url)
@@ -148,9 +148,11 @@ def test_a_payment_is_followed_from_the_banks_callback_to_the_webhook(traced: Tr
     sent = delivery()
     assert sent is not None
     request_id = sent.attributes["quita.request_id"]
-    spans = whole(traced, request_id, {"bank hint", "bank get_cob", "webhook payment.received"})
+    spans = complete_trace(traced, request_id, {"bank hint", "bank get_cob", "webhook payment.received"})
     (callback,) = [span for span in spans.values() if span.parent_id == ""]
-    assert callback.name.startswith("POST /bank/{token}"), "a template: the token is a secret"
+    assert callback.name.startswith("POST /bank/{token}"), (
+        "the span has the route's template, because the token is a secret"
+    )
     assert spans["bank hint"].parent_id == callback.span_id
     assert spans["bank get_cob"].parent_id == spans["bank hint"].span_id
     assert spans["webhook payment.received"].parent_id == callback.span_id
@@ -158,8 +160,8 @@ def test_a_payment_is_followed_from_the_banks_callback_to_the_webhook(traced: Tr
     assert {line["event"] for line in log_lines(system, "worker", request_id)} >= {"bank_hint_asked", "webhook_sent"}
 
 
-def test_no_attribute_holds_a_secret_a_document_or_a_payload(traced: Traced) -> None:
-    """After the two above: of everything that was exported, byte for byte."""
+def test_no_exported_span_holds_a_secret_a_document_or_a_payload(traced: Traced) -> None:
+    """Searches every byte that the two tests above exported."""
     assert traced.collector.bodies
     exported = b"\n".join(traced.collector.bodies)
     assert leaks_in(exported.decode("latin-1")) == []
@@ -182,7 +184,7 @@ def test_no_attribute_holds_a_secret_a_document_or_a_payload(traced: Traced) -> 
     assert {each["authorization"] for each in traced.collector.headers} == {"Bearer of-the-collector"}
 
 
-def test_without_the_setting_nothing_of_the_sdk_is_loaded() -> None:
+def test_without_a_collector_set_the_opentelemetry_sdk_is_not_imported() -> None:
     programs = (
         "import cli.run.asgi, workers.process, sys\n"
         "print([name for name in sys.modules if name.startswith(('opentelemetry.sdk', 'opentelemetry.exporter'))])"
@@ -195,7 +197,7 @@ def test_without_the_setting_nothing_of_the_sdk_is_loaded() -> None:
     assert done.stdout.strip() == "[]"
 
 
-async def test_only_the_share_that_is_asked_for_is_exported_and_whole() -> None:
+async def test_the_sampled_share_of_traces_is_exported_and_each_of_them_is_complete() -> None:
     request_ids = [f"req_{number}" for number in range(400)]
     with collecting() as collector:
         traces = Traces(Tracing(endpoint=collector.url, share=0.25), "quita-test")
@@ -213,7 +215,7 @@ async def test_only_the_share_that_is_asked_for_is_exported_and_whole() -> None:
 @pytest.mark.parametrize(
     "came_with", ["", "nonsense", "ff-" + "1" * 32 + "-" + "2" * 16 + "-01", "00-" + "0" * 32 + "-" + "2" * 16 + "-01"]
 )
-async def test_a_traceparent_that_is_none_links_to_nothing(came_with: str) -> None:
+async def test_an_invalid_traceparent_is_not_linked(came_with: str) -> None:
     with collecting() as collector:
         traces = Traces(Tracing(endpoint=collector.url), "quita-test")
         traces.add_request("req_x", "GET /", {}, began_ns=1, ended_ns=2, came_with=came_with)
@@ -221,7 +223,7 @@ async def test_a_traceparent_that_is_none_links_to_nothing(came_with: str) -> No
     assert [span.links for span in collector.spans] == [[]]
 
 
-async def test_a_collector_that_is_away_costs_spans_and_no_time() -> None:
+async def test_an_unreachable_collector_loses_spans_and_delays_nothing() -> None:
     traces = Traces(Tracing(endpoint="http://127.0.0.1:9"), "quita-test")
     began = time.monotonic()
     for number in range(5_000):

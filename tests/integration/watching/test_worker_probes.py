@@ -1,4 +1,4 @@
-"""A worker says on a port of its own that it turns, whether it can work, what fails, and what it has counted."""
+"""A worker's own port answers whether it is alive and ready and which duties fail, and serves its metrics."""
 
 import asyncio
 import signal
@@ -12,7 +12,8 @@ from typing import Any
 import httpx
 
 from runtime.jobs import Jobs
-from runtime.local.embedded import EmbeddedRedis, free_port
+from runtime.local.embedded import EmbeddedRedis
+from runtime.local.ports import free_port
 from runtime.postgres import connect
 from runtime.settings import read_settings
 from tests.support.database import own_database, owner_of
@@ -50,7 +51,7 @@ class _NoJobs(Jobs):
         pass
 
 
-async def test_a_worker_is_ready_unless_a_duty_fails_and_says_which(servers: Any) -> None:
+async def test_a_worker_with_a_failing_duty_is_not_ready_and_names_the_duty(servers: Any) -> None:
     failing: list[str] = []
     async with probed(_env(servers, free_port()), failing) as (context, client):
         reply = await client.get("/readyz")
@@ -66,14 +67,14 @@ async def test_a_worker_is_ready_unless_a_duty_fails_and_says_which(servers: Any
         assert "http_server_requests" in (await client.get("/metrics")).text
 
 
-async def test_without_redis_a_worker_is_degraded_and_ready(servers: Any) -> None:
+async def test_a_worker_without_redis_is_degraded_and_still_ready(servers: Any) -> None:
     env = _env(servers, free_port(), REDIS_URL=f"redis://127.0.0.1:{free_port()}/0")
     async with probed(env, []) as (_, client):
         reply = await client.get("/readyz")
         assert (reply.status_code, reply.json()["status"]) == (200, "degraded")
 
 
-async def test_without_postgresql_a_worker_is_not_ready_and_lives(servers: Any) -> None:
+async def test_a_worker_without_postgresql_is_alive_and_not_ready(servers: Any) -> None:
     async with (
         own_database(servers, "probed") as url,
         probed(_env(servers, free_port(), DATABASE_URL=url), []) as (context, client),
@@ -86,8 +87,8 @@ async def test_without_postgresql_a_worker_is_not_ready_and_lives(servers: Any) 
         context.pool.terminate()
 
 
-async def test_without_writes_to_postgresql_a_worker_is_not_ready_and_the_api_answers_reads(servers: Any) -> None:
-    """As of a service whose disk is nearly full, or of a server that was demoted, behind a proxy."""
+async def test_with_a_read_only_postgresql_a_worker_is_not_ready_and_the_api_still_serves_reads(servers: Any) -> None:
+    """As with a hosted PostgreSQL whose disk is nearly full, or a demoted server behind a proxy."""
     async with own_database(servers, "read_only") as url, open_api(url, servers.redis_url) as api:
         owner = await connect(owner_of(servers, url))
         try:
@@ -101,7 +102,7 @@ async def test_without_writes_to_postgresql_a_worker_is_not_ready_and_the_api_an
             await owner.close()
         async with asyncio.timeout(30):
             while "writes" not in (reply := await api.get("/readyz", token=None)).json():
-                pass  # on a connection from before, or on one that is being ended
+                pass  # answered on an old connection, or on one that is being ended
         degraded = {"status": "degraded", "postgres": True, "writes": False, "redis": True}
         assert (reply.status, reply.json()) == (200, degraded)
         async with probed(_env(servers, free_port(), DATABASE_URL=url), []) as (_, client):
@@ -110,7 +111,7 @@ async def test_without_writes_to_postgresql_a_worker_is_not_ready_and_the_api_an
             assert (asked.status_code, asked.json()) == (503, unavailable)
 
 
-async def test_without_writes_to_redis_a_worker_is_degraded_and_ready(servers: Any, home: Path) -> None:
+async def test_with_a_redis_that_refuses_writes_a_worker_is_degraded_and_still_ready(servers: Any, home: Path) -> None:
     redis = EmbeddedRedis()
     redis.start(home)
     try:
@@ -123,8 +124,8 @@ async def test_without_writes_to_redis_a_worker_is_degraded_and_ready(servers: A
         redis.stop()
 
 
-async def test_a_probe_waits_for_no_server_that_hangs(servers: Any) -> None:
-    """Whoever asks gives up after a second or two, and knows then no more than that nothing answers."""
+async def test_a_probe_does_not_wait_for_a_postgresql_that_hangs(servers: Any) -> None:
+    """A prober gives up after a second or two, and then knows only that nothing answers."""
     async with (
         hanging(servers.database_url) as (url, hangs),
         probed(_env(servers, free_port(), DATABASE_URL=url), []) as (context, client),
@@ -134,7 +135,7 @@ async def test_a_probe_waits_for_no_server_that_hangs(servers: Any) -> None:
         replies = await asyncio.gather(*(client.get("/readyz") for _ in range(3)))
         assert [(reply.status_code, reply.json()["postgres"]) for reply in replies] == [(503, False)] * 3
         kept = context.pool.get_size() - context.pool.get_idle_size()
-        assert kept == 1, "by the one statement of all three, which is still being cancelled"
+        assert kept == 1, "the probes share one statement, which is still being cancelled"
         context.pool.terminate()
 
 
@@ -149,7 +150,7 @@ async def _end_connections(admin: str, name: str) -> None:
         await conn.close()
 
 
-def test_a_worker_process_answers_until_its_end(servers: Any, tmp_path: Path) -> None:
+def test_a_worker_process_answers_probes_until_it_exits(servers: Any, tmp_path: Path) -> None:
     port = free_port()
     env = _env(servers, port, QUITA_HOME=str(tmp_path), PATH="/usr/bin:/bin", PYTHONPATH=str(ROOT), QUITA_ENV="local")
     with (tmp_path / "worker.log").open("wb") as log:
@@ -172,7 +173,7 @@ def test_a_worker_process_answers_until_its_end(servers: Any, tmp_path: Path) ->
         worker.wait()
 
 
-def test_several_workers_of_one_machine_have_ports_on_end() -> None:
+def test_several_workers_of_one_machine_have_consecutive_ports() -> None:
     home = temporary_home()
     first = next(port for port in range(free_port(), 65_000) if _free(port) and _free(port + 1))
     system = System(home, env={"WORKER_PROCESSES": "2", "WORKER_PORT": str(first)})
@@ -188,7 +189,7 @@ def test_several_workers_of_one_machine_have_ports_on_end() -> None:
 
 
 def _free(port: int) -> bool:
-    from runtime.local.embedded import port_is_free
+    from runtime.local.ports import port_is_free
 
     return port_is_free(port)
 

@@ -1,4 +1,4 @@
-"""The documentation: complete, without a dead link, true to the document of the API, and loading nothing of others."""
+"""The documentation: complete, without dead links, true to the OpenAPI document, loading nothing from other hosts."""
 
 import re
 import shutil
@@ -33,11 +33,11 @@ PAGES_MAX = 400
 
 @cache
 def translated() -> dict[str, Any]:
-    """The document in Portuguese; not made of one that is not all translated before that is said."""
+    """The OpenAPI document in Portuguese, made on first use: a missing translation fails a test, not the import."""
     return dict(portuguese.in_portuguese(WHOLE))
 
 
-class Shelf:
+class Documentation:
     """Every page that can be reached from the first one, by path."""
 
     def __init__(self) -> None:
@@ -72,42 +72,42 @@ class Shelf:
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="session")
-async def shelf() -> AsyncIterator[Shelf]:
+async def docs() -> AsyncIterator[Documentation]:
     # No page of the documentation needs a database.
     async with serving(object(), lambda: datetime.now(UTC)) as client, aiohttp.ClientSession() as http:  # type: ignore[arg-type]
-        found = Shelf()
+        found = Documentation()
         await found.read(http, client)
         yield found
 
 
-async def test_what_is_downloaded_and_what_is_shown_say_what_they_are(shelf: Shelf) -> None:
-    assert {shelf.types[path] for path in shelf.pages} == {"text/html; charset=utf-8"}
-    assert {path.rpartition(".")[2] for path in shelf.files} == {"py", "mjs", "php"}
-    assert {shelf.types[path] for path in shelf.files} == {"text/plain; charset=utf-8"}
+async def test_pages_and_downloads_have_their_content_types(docs: Documentation) -> None:
+    assert {docs.types[path] for path in docs.pages} == {"text/html; charset=utf-8"}
+    assert {path.rpartition(".")[2] for path in docs.files} == {"py", "mjs", "php"}
+    assert {docs.types[path] for path in docs.files} == {"text/plain; charset=utf-8"}
 
 
-async def test_every_link_of_every_page_leads_somewhere(shelf: Shelf) -> None:
-    for page, to in shelf.links:
+async def test_every_link_of_every_page_leads_somewhere(docs: Documentation) -> None:
+    for page, to in docs.links:
         path, _, name = to.partition("#")
         if to in DOCUMENTS.values():
             continue
-        assert path in shelf.pages or path in shelf.files or not path, (page, to)
+        assert path in docs.pages or path in docs.files or not path, (page, to)
         if name:
-            assert f'id="{name}"' in shelf.pages[path or page], (page, to)
+            assert f'id="{name}"' in docs.pages[path or page], (page, to)
     for language, root in ROOTS.items():
-        assert {f"{root}/{name}" for name in GUIDES[language] if name != START} <= set(shelf.pages)
-        assert {f"{root}/{name}" for name in ("events", "errors", "search", "api", "api/schemas")} <= set(shelf.pages)
-        assert f'href="{DOCUMENTS[language]}"' in shelf.pages[f"{root}/api"]
-        assert {f"{root}/errors/{code.name}" for code in Code} <= set(shelf.pages)
+        assert {f"{root}/{name}" for name in GUIDES[language] if name != START} <= set(docs.pages)
+        assert {f"{root}/{name}" for name in ("events", "errors", "search", "api", "api/schemas")} <= set(docs.pages)
+        assert f'href="{DOCUMENTS[language]}"' in docs.pages[f"{root}/api"]
+        assert {f"{root}/errors/{code.name}" for code in Code} <= set(docs.pages)
 
 
-async def test_pages_load_nothing_from_elsewhere_and_nothing_inline(shelf: Shelf) -> None:
-    for path, html in shelf.pages.items():
+async def test_pages_load_nothing_from_other_hosts_and_nothing_inline(docs: Documentation) -> None:
+    for path, html in docs.pages.items():
         loaded = re.findall(r'(?:src|srcset|poster|action|<link[^>]*href)="([^"]*)"', html)
         assert loaded
         assert all(each.startswith("/static/") for each in loaded), path
         assert not re.search(r"<style|\sstyle=|\son[a-z]+=|<script(?![^>]*\ssrc=)", html), path
-        # Names are of one thing each, so that a link to one of them has one end.
+        # Ids are unique, so that a link to one of them has one target.
         names = re.findall(r'\sid="([^"]*)"', html)
         assert len(names) == len(set(names)), path
         assert html.count("<h1") == 1, path
@@ -115,18 +115,18 @@ async def test_pages_load_nothing_from_elsewhere_and_nothing_inline(shelf: Shelf
 
 @pytest.mark.parametrize("root", ROOTS.values())
 @pytest.mark.parametrize(("path", "method", "told"), OPERATIONS, ids=[told["operationId"] for *_, told in OPERATIONS])
-async def test_every_operation_is_there_with_all_it_takes_and_answers(
-    shelf: Shelf, root: str, path: str, method: str, told: dict[str, Any]
+async def test_every_operation_is_documented_with_its_parameters_scopes_body_and_answers(
+    docs: Documentation, root: str, path: str, method: str, told: dict[str, Any]
 ) -> None:
     page = f"{root}/api/{told['tags'][0].lower().replace(' ', '-')}"
-    html = shelf.pages[page]
+    html = docs.pages[page]
     (section,) = re.findall(
         rf'<section class="operation" aria-labelledby="{told["operationId"]}">(.*?)</section>', html, re.S
     )
     text = unescape(re.sub(r"<[^>]+>", "", section))
     assert f"{method.upper()} {path}" in text
     assert (told["summary"] if root == ROOTS["en"] else portuguese.say(told["summary"])) in text
-    assert f'href="{page}#{told["operationId"]}"' in shelf.pages[f"{root}/api"]
+    assert f'href="{page}#{told["operationId"]}"' in docs.pages[f"{root}/api"]
     for name in (each["name"] for each in told["parameters"] if each["in"] != "path") if "parameters" in told else ():
         assert f"<code>{name}</code>" in section
     for way in told["security"]:
@@ -138,19 +138,19 @@ async def test_every_operation_is_there_with_all_it_takes_and_answers(
         assert f"<code>{status}</code>" in section or f"<td>{status}</td>" in section
         for code in answer["content"].get("application/json", {}).get("examples", {}):
             assert f'href="{root}/errors/{code}"' in section
-            # And back: the code's page names who answers it.
-            assert f"#{told['operationId']}" in shelf.pages[f"{root}/errors/{code}"]
+            # And back: the page of the code names the operations that answer it.
+            assert f"#{told['operationId']}" in docs.pages[f"{root}/errors/{code}"]
 
 
 @pytest.mark.parametrize("root", ROOTS.values())
-async def test_every_schema_is_there_with_its_fields(shelf: Shelf, root: str) -> None:
-    html = shelf.pages[f"{root}/api/schemas"]
+async def test_every_schema_is_documented_with_its_fields(docs: Documentation, root: str) -> None:
+    html = docs.pages[f"{root}/api/schemas"]
     for name, schema in WHOLE["components"]["schemas"].items():
         (section,) = re.findall(rf'<h2 id="{name}">(.*?)(?=<h2 id=|</main>)', html, re.S)
         assert all(f"<code>{field}</code>" in section for field in schema.get("properties", {})), name
 
 
-def test_every_example_is_let_in_by_the_schema_it_is_an_example_of() -> None:
+def test_every_example_of_a_body_is_valid_by_its_schema() -> None:
     reader = reference._Reader(WHOLE, "en")
     tried = 0
     for _, _, told in OPERATIONS:
@@ -163,15 +163,17 @@ def test_every_example_is_let_in_by_the_schema_it_is_an_example_of() -> None:
     assert tried >= 12
 
 
-async def test_a_page_is_made_once_and_what_is_none_is_not_found(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_the_reference_is_built_once_per_language_and_unknown_pages_answer_404(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     read: list[Language] = []
 
-    def reading(openapi: bytes, language: Language) -> reference.Reference:
+    def record_language(openapi: bytes, language: Language) -> reference.Reference:
         read.append(language)
         assert openapi == OPENAPI
         return reference.Reference({"charges": ("Charges", ())}, ())
 
-    monkeypatch.setattr(reference, "read", reading)
+    monkeypatch.setattr(reference, "read", record_language)
     async with serving(object(), lambda: datetime.now(UTC)) as client, aiohttp.ClientSession() as http:  # type: ignore[arg-type]
         for path in ("/docs/api/charges", "/docs/api/charges", "/docs/api/schemas", "/docs", "/docs/pt"):
             async with http.get(client + path) as answer:
@@ -191,7 +193,7 @@ async def test_a_page_is_made_once_and_what_is_none_is_not_found(monkeypatch: py
     assert read == ["en", "pt"]
 
 
-def test_nothing_of_a_text_becomes_html_but_what_it_may() -> None:
+def test_only_the_supported_markdown_becomes_html_and_the_rest_is_escaped() -> None:
     assert html_of("# A <b> & `<i>`") == '<h1 id="a-b-i">A &lt;b&gt; &amp; <code>&lt;i&gt;</code></h1>\n'
     assert 'aria-label="Link to b &amp; c"' in html_of("## b & `c`")
     assert 'aria-label="Link para b"' in html_of("## b", ROOTS["pt"])
@@ -207,7 +209,7 @@ def test_nothing_of_a_text_becomes_html_but_what_it_may() -> None:
     assert re.findall(r'id="([^"]*)"', html_of(text)) == ["one", "one-1", "below"]
 
 
-def test_an_example_in_several_languages_is_chosen_without_a_script() -> None:
+def test_an_example_in_several_languages_can_be_chosen_without_a_script() -> None:
     html = html_of("```sh tab\na <b>\n```\n\n```php tab\n<?php\n```\n\ntext\n\n```sh tab\nc\n```")
     assert re.findall(r'name="([^"]*)" id="([^"]*)" data-language="([^"]*)"( checked)?', html) == [
         ("example-1", "example-1-0", "curl", " checked"), ("example-1", "example-1-1", "PHP", ""),
@@ -220,19 +222,19 @@ def test_an_example_in_several_languages_is_chosen_without_a_script() -> None:
 
 @pytest.mark.parametrize("name", GUIDES["en"])
 def test_a_guide_in_portuguese_has_the_code_and_tables_of_the_english_one(name: str) -> None:
-    """So what is tried of one is tried of both."""
+    """So a test of the examples in one language covers both."""
     english, portuguese = GUIDES["en"][name].text, GUIDES["pt"][name].text
     fences = re.compile(r"^```.*?^```$", re.M | re.S)
     assert fences.findall(portuguese) == fences.findall(english)
     for shape in (r"^## ", r"^### ", r"^- ", r"^[0-9]\. "):
         assert len(re.findall(shape, portuguese, re.M)) == len(re.findall(shape, english, re.M)), shape
     assert re.findall(r"^\| (`[^|]*?`) \|", portuguese, re.M)[:3] == re.findall(r"^\| (`[^|]*?`) \|", english, re.M)[:3]
-    # A word of the API stands in both, and every code is linked to its page in the same language.
+    # Paths of the API are in both, and every code is linked to its page in the same language.
     assert set(re.findall(r"`(/?v1/[^`]*)`", portuguese)) == set(re.findall(r"`(/?v1/[^`]*)`", english))
     assert not re.findall(r"\]\(/docs/(?:errors|events)", portuguese)
 
 
-def test_merchants_read_nothing_of_the_operators_matters() -> None:
+def test_guides_for_merchants_mention_nothing_that_only_operators_use() -> None:
     for guides in GUIDES.values():
         for guide in guides.values():
             found = re.findall(
@@ -243,7 +245,7 @@ def test_merchants_read_nothing_of_the_operators_matters() -> None:
     assert {path.name for path in TEXTS.glob("pt/*.md")} == {f"{name.replace('-', '_')}.md" for name in GUIDES["pt"]}
 
 
-async def test_the_first_page_goes_by_the_readers_language() -> None:
+async def test_the_first_page_follows_the_accept_language_of_the_reader() -> None:
     async with serving(object(), lambda: datetime.now(UTC)) as client, aiohttp.ClientSession() as http:  # type: ignore[arg-type]
         for accepted, where in (("pt-BR,pt;q=0.9,en;q=0.8", "/docs/pt"), ("en-US,pt;q=0.5", ""), ("de", ""), ("", "")):
             async with http.get(
@@ -269,9 +271,9 @@ async def test_the_first_page_goes_by_the_readers_language() -> None:
     assert not prefers_portuguese("," * 10_000)
 
 
-async def test_every_kind_of_event_is_there_with_its_body(shelf: Shelf) -> None:
+async def test_every_kind_of_event_is_documented_with_an_example_body(docs: Documentation) -> None:
     for path in ("/docs/events", "/docs/pt/events"):
-        html = shelf.pages[path]
+        html = docs.pages[path]
         for kind, ways in WHOLE["webhooks"].items():
             (section,) = re.findall(rf'<h2 id="{re.escape(kind)}">(.*?)(?=<h2 id=|</main>)', html, re.S)
             shown = msgspec.json.decode(unescape(re.findall(r"<code>(.*?)</code>", section, re.S)[-1]))
@@ -279,18 +281,18 @@ async def test_every_kind_of_event_is_there_with_its_body(shelf: Shelf) -> None:
         assert html.count("<td>always</td>" if path == "/docs/events" else "<td>sempre</td>") == 2
 
 
-async def test_the_search_lists_every_section_and_leads_to_it(shelf: Shelf) -> None:
+async def test_the_search_lists_every_section_and_links_to_it(docs: Documentation) -> None:
     for path in ("/docs/search", "/docs/pt/search"):
-        found = re.findall(r'<li [^>]*data-words="[^"]*"><a href="([^"]*)">', shelf.pages[path])
+        found = re.findall(r'<li [^>]*data-words="[^"]*"><a href="([^"]*)">', docs.pages[path])
         assert len(found) == len(set(found)) > 150
         root = path.removesuffix("/search")
         assert {to for to in found if "/api/" in to} == {
             f"{root}/api/{told['tags'][0].lower().replace(' ', '-')}#{told['operationId']}" for *_, told in OPERATIONS
         }
-        # What is written in one language is found by the words of the other.
-        assert "<li hidden" not in shelf.pages[path]
+        # A section in one language is also found by the words of the other.
+        assert "<li hidden" not in docs.pages[path]
         words = {
-            to: said for said, to in re.findall(r'<li [^>]*data-words="([^"]*)"><a href="([^"]*)">', shelf.pages[path])
+            to: said for said, to in re.findall(r'<li [^>]*data-words="([^"]*)"><a href="([^"]*)">', docs.pages[path])
         }
         for of_both in ("refund a paid charge", "devolver uma cobrança paga"):
             assert of_both in words[f"{root}/api/refunds#createRefund"]
@@ -298,22 +300,22 @@ async def test_the_search_lists_every_section_and_leads_to_it(shelf: Shelf) -> N
             assert of_both in words[f"{root}/errors/CHARGE_NOT_PENDING"]
 
 
-async def searched(http: aiohttp.ClientSession, address: str, asked: str) -> tuple[list[str], str]:
-    """What the page of a query shows without a script, and the page."""
+async def search(http: aiohttp.ClientSession, address: str, asked: str) -> tuple[list[str], str]:
+    """The links that the page of a query shows without a script, and the page."""
     async with http.get(address, params={"q": asked}) as answer:
         assert answer.status == 200
         assert "form-action 'self'" in answer.headers["Content-Security-Policy"]
         html = await answer.text()
     items = re.findall(r'<li ([^>]*)data-words="[^"]*"><a href="([^"]*)">', html)
-    assert len(items) > 150, "the others are there for the script"
+    assert len(items) > 150, "the other sections are in the page, hidden, for the script"
     return [to for attributes, to in items if " hidden" not in f" {attributes}"], html
 
 
-async def test_a_query_in_the_address_is_searched_for_without_a_script() -> None:
+async def test_a_query_in_the_url_is_searched_for_without_a_script() -> None:
     async with serving(object(), lambda: datetime.now(UTC)) as client, aiohttp.ClientSession() as http:  # type: ignore[arg-type]
         whole: list[str] = []
         for root in ("/docs", "/docs/pt"):
-            found, html = await searched(http, f"{client}{root}/search", "multa")
+            found, html = await search(http, f"{client}{root}/search", "multa")
             assert (
                 f"{root}/boletos#{'fine-interest-and-discount' if root == '/docs' else 'multa-juros-e-desconto'}"
                 in found
@@ -324,29 +326,29 @@ async def test_a_query_in_the_address_is_searched_for_without_a_script() -> None
             assert '<meta name="robots" content="noindex">' in html
             other = "/docs/search" if root == "/docs/pt" else "/docs/pt/search"
             assert f'class="docs-other" href="{other}?q=multa"' in html
-            whole, html = await searched(http, f"{client}{root}/search", "  ")
+            whole, html = await search(http, f"{client}{root}/search", "  ")
             assert len(whole) > 150
             assert '<p id="search-found" hidden></p>' in html
-        # Every word, with and without accents, whatever is asked before.
-        found, _ = await searched(http, f"{client}/docs/pt/search", "DEVOLVER cobranca")
+        # Every word has to match, with or without accents, whatever was searched for before.
+        found, _ = await search(http, f"{client}/docs/pt/search", "DEVOLVER cobranca")
         assert "/docs/pt/api/refunds#createRefund" in found
-        found, html = await searched(http, f"{client}/docs/pt/search", "multa <zzz>")
+        found, html = await search(http, f"{client}/docs/pt/search", "multa <zzz>")
         assert found == []
         assert "Nada encontrado para “multa &lt;zzz&gt;”." in html
         assert 'value="multa &lt;zzz&gt;"' in html
-        found, html = await searched(http, f"{client}/docs/search", "z" * 5_000)
+        found, html = await search(http, f"{client}/docs/search", "z" * 5_000)
         assert (found, "Nothing found for “" + "z" * 100 + "”." in html) == ([], True)
 
 
 @pytest.mark.parametrize("asked", ["segunda via", "2ª via", "2a via", "Segunda  VIA"])
 async def test_an_ordinal_is_found_in_words_and_in_figures(asked: str) -> None:
     async with serving(object(), lambda: datetime.now(UTC)) as client, aiohttp.ClientSession() as http:  # type: ignore[arg-type]
-        found, _ = await searched(http, f"{client}/docs/pt/search", asked)
-    assert found[0] == "/docs/pt/payer-page#2a-via-de-um-boleto-vencido", "what has it in its title comes first"
+        found, _ = await search(http, f"{client}/docs/pt/search", asked)
+    assert found[0] == "/docs/pt/payer-page#2a-via-de-um-boleto-vencido", "a match in the title comes first"
 
 
 @pytest.mark.skipif(CHROMIUM is None, reason="no Chromium on this machine")
-async def test_the_script_narrows_the_list_as_the_server_does(tmp_path: Path) -> None:
+async def test_the_script_filters_the_list_as_the_server_does(tmp_path: Path) -> None:
     shown = "[...document.querySelectorAll('#entries > li:not([hidden]) a')].map((a) => a.getAttribute('href')).join()"
     said = "document.getElementById('search-found').textContent"
     async with (
@@ -354,23 +356,23 @@ async def test_the_script_narrows_the_list_as_the_server_does(tmp_path: Path) ->
         aiohttp.ClientSession() as http,
         browsing(f"{client}/docs/pt/search?q=multa", tmp_path) as evaluate,
     ):
-        found, _ = await searched(http, f"{client}/docs/pt/search", "multa")
+        found, _ = await search(http, f"{client}/docs/pt/search", "multa")
         await until(evaluate, "document.getElementById('announcement').textContent", f"{len(found)} encontrados")
         assert await evaluate("document.getElementById('docs-search').value") == "multa"
         assert await evaluate(shown) == ",".join(found)
         for asked in ("segunda via", "2ª via", "devolver cobrança", "zzz"):
-            found, _ = await searched(http, f"{client}/docs/pt/search", asked)
+            found, _ = await search(http, f"{client}/docs/pt/search", asked)
             await evaluate(f"document.getElementById('docs-search').value = '{asked}'")
             await evaluate("document.getElementById('docs-search').dispatchEvent(new Event('input'))")
             assert await evaluate(shown) == ",".join(found)
             assert str(await evaluate(said)).startswith(
                 f"{len(found)} encontrados" if found else "Nada encontrado para “zzz”"
             )
-        # From the page of a query to that of another.
+        # From the page of one query to the page of another.
         await evaluate("document.getElementById('docs-search').value = 'juros'")
         await evaluate("document.querySelector('.docs-search button').click()")
         await until(evaluate, "location.search + document.readyState", "?q=juroscomplete")
-        found, _ = await searched(http, f"{client}/docs/pt/search", "juros")
+        found, _ = await search(http, f"{client}/docs/pt/search", "juros")
         assert await evaluate(shown) == ",".join(found)
 
 
@@ -383,7 +385,7 @@ def texts(document: Any, *, names: bool = False) -> Iterator[str]:
             yield from texts(value, names=key == "properties")
 
 
-def test_every_text_of_the_reference_is_translated_and_no_other(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_every_text_of_the_reference_is_translated_and_no_translation_is_stale(monkeypatch: pytest.MonkeyPatch) -> None:
     used: set[str] = set()
 
     class Recording(dict[str, str]):
@@ -399,22 +401,22 @@ def test_every_text_of_the_reference_is_translated_and_no_other(monkeypatch: pyt
         except KeyError as missing:
             untranslated.append(missing.args[0])
     assert untranslated == []
-    assert portuguese.TEXTS.keys() - used == set(), "stale: no text of the document is said so any longer"
+    assert portuguese.TEXTS.keys() - used == set(), "stale translations: the document no longer has these texts"
 
 
-def test_the_portuguese_document_is_the_english_one_but_for_its_texts() -> None:
-    def bare(document: Any, *, names: bool = False) -> Any:
+def test_the_portuguese_document_differs_from_the_english_one_in_its_texts_only() -> None:
+    def without_texts(document: Any, *, names: bool = False) -> Any:
         if isinstance(document, list):
-            return [bare(each) for each in document]
+            return [without_texts(each) for each in document]
         if not isinstance(document, dict):
             return document
         return {
-            key: bare(value, names=key == "properties")
+            key: without_texts(value, names=key == "properties")
             for key, value in document.items()
             if names or key not in ("description", "summary", "x-displayName")
         }
 
-    assert bare(translated()) == bare(WHOLE)
+    assert without_texts(translated()) == without_texts(WHOLE)
     assert [tag["x-displayName"] for tag in translated()["tags"]][:3] == [
         "Autenticação",
         "Cobranças",
@@ -426,13 +428,13 @@ def test_the_portuguese_document_is_the_english_one_but_for_its_texts() -> None:
             assert sorted(re.findall(shape, english)) == sorted(re.findall(shape, said)), english
 
 
-async def test_a_portuguese_page_says_nothing_in_english_but_what_the_api_answers(shelf: Shelf) -> None:
+async def test_portuguese_pages_have_no_english_text_but_the_messages_of_the_api(docs: Documentation) -> None:
     english = {portuguese_of: text for text in portuguese.TEXTS if (portuguese_of := portuguese.TEXTS[text]) != text}
     sentences = [text for text in english.values() if len(text) > 12]
-    pages = [path for path in shelf.pages if path.startswith(("/docs/pt/api", "/docs/pt/events", "/docs/pt/errors"))]
+    pages = [path for path in docs.pages if path.startswith(("/docs/pt/api", "/docs/pt/events", "/docs/pt/errors"))]
     assert len(pages) > 60
     for path in pages:
-        html = re.sub(r'<dd lang="en">.*?</dd>', "", shelf.pages[path])
+        html = re.sub(r'<dd lang="en">.*?</dd>', "", docs.pages[path])
         text = unescape(re.sub(r"<[^>]+>", " ", re.sub(r"<pre.*?</pre>", "", html, flags=re.S)))
         assert [each for each in sentences if f" {each} " in re.sub(r"\s+", " ", text)] == [], path
 
@@ -447,17 +449,17 @@ async def test_the_portuguese_document_is_served_beside_the_english_one() -> Non
         assert await answer.json() == translated()
 
 
-def test_every_call_of_the_reference_is_a_program_in_each_language(tmp_path: Path) -> None:
+def test_every_sample_call_of_the_reference_is_a_valid_program_in_each_language(tmp_path: Path) -> None:
     found = reference.read(OPENAPI)
     operations = [each for _, of_tag in found.tags.values() for each in of_tag]
     assert len(operations) == len(OPERATIONS)
-    # Each in a function of its own: one file of a language is one process.
+    # Each sample is put in a function of its own, so that one process checks all samples of a language.
     node, php = [], ["<?php"]
     for each in operations:
         samples = dict(each.samples)
         assert list(samples) == ["curl", "Python", "Node.js", "PHP"]
         compile(samples["Python"], each.id, "exec")
-        # An import stands outside of functions.
+        # An import cannot stand inside a function.
         rest = re.sub(r"^import .*\n", "", samples["Node.js"])
         node.append(f"async function {each.id}() {{\n{rest}\n}}")
         php.append(f"function {each.id}() {{\n{samples['PHP'].removeprefix('<?php')}\n}}")

@@ -1,4 +1,4 @@
-"""Open payer pages are told what happens to their charges: at once, together, and without holding anything."""
+"""Open payer pages are notified of changes of their charges: at once, together, and without holding connections."""
 
 import asyncio
 import resource
@@ -30,7 +30,7 @@ def now() -> datetime:
     return datetime.now(UTC)
 
 
-class Counted:
+class CountingPool:
     """A pool that counts how often a connection is borrowed, and how many are out."""
 
     def __init__(self, pool: Pool) -> None:
@@ -63,7 +63,7 @@ def books(pool: Pool, merchant: MerchantCreated) -> Books:
 async def listening(
     http: aiohttp.ClientSession, client: str, public_id: str
 ) -> AsyncIterator[Callable[[], Awaitable[Event]]]:
-    """An open page; what is given waits for its next event."""
+    """The event stream of an open page; the function it yields waits for the next event."""
     async with http.get(f"{client}/pagar/{public_id}/eventos") as answer:
         assert answer.status == 200, answer.status
         assert answer.content_type == "text/event-stream"
@@ -93,7 +93,7 @@ def state(status: str, version: int) -> Event:
     return "estado", f'{{"status":"{status}","version":{version}}}'
 
 
-async def test_a_page_hears_what_is_and_what_happens_and_then_no_more(
+async def test_a_stream_sends_the_state_and_each_change_and_ends_when_no_change_can_follow(
     pool: Pool, books: Books, http: aiohttp.ClientSession
 ) -> None:
     doc = await books.charge()
@@ -102,28 +102,31 @@ async def test_a_page_hears_what_is_and_what_happens_and_then_no_more(
         await books.paid(doc)
         asked = time.monotonic()
         assert await event() == state("paid", 2)
-        assert time.monotonic() - asked < live.HEARTBEAT_S / 2  # at its next look, which is a second away
-        assert await event() == ("end", "")  # nothing will ever happen to this page again
+        assert time.monotonic() - asked < live.HEARTBEAT_S / 2  # with the next query, which is a second away
+        assert await event() == ("end", "")  # no further change can follow
 
 
-async def test_time_is_heard_as_well(pool: Pool, books: Books, http: aiohttp.ClientSession) -> None:
+async def test_a_stream_sends_expiry_by_time_and_a_payment_after_it(
+    pool: Pool, books: Books, http: aiohttp.ClientSession
+) -> None:
     doc, ahead = await books.charge(lifetime=timedelta(hours=1)), timedelta()
     async with serving(pool, lambda: now() + ahead) as client, listening(http, client, doc.public_id) as event:
         assert await event() == state("pending", 1)
         ahead = timedelta(hours=2)
         assert await event() == state("expired", 1)
-        # The bank may still tell us of a payment made in time: this one stays open.
+        # The bank may still report a payment made in time, so this stream stays open.
         await books.paid(doc, at=now() - timedelta(seconds=60))
         assert await event() == state("paid", 2)
 
 
-async def test_money_that_settles_nothing_is_heard_and_that_it_went_back(
+async def test_a_stream_sends_a_payment_of_another_amount_and_its_refund(
     pool: Pool, books: Books, http: aiohttp.ClientSession
 ) -> None:
     doc, said = await books.charge(), "Chegou um pagamento de outro valor, que não quita esta cobrança."
 
     async def shown(client: str) -> tuple[bool, str]:
-        """Whether the page tells of it, and its version: that of the event, or the page would ask again and again."""
+        """Whether the page mentions the payment, and its version: if it were not the event's, the page would ask
+        again."""
         async with http.get(f"{client}/pagar/{doc.public_id}/estado") as answer:
             version = (await answer.json())["version"]
         async with http.get(f"{client}/pagar/{doc.public_id}/fragmento") as answer:
@@ -142,11 +145,11 @@ async def test_money_that_settles_nothing_is_heard_and_that_it_went_back(
         assert await shown(client) == (False, "3")
 
 
-async def test_a_hundred_open_pages_ask_once_a_second_and_hold_no_connection(
+async def test_a_hundred_open_pages_cost_one_query_a_second_and_hold_no_connection(
     pool: Pool, books: Books, http: aiohttp.ClientSession
 ) -> None:
     docs: list[ChargeDoc] = [await books.charge() for _ in range(10)]
-    counted = Counted(pool)
+    counted = CountingPool(pool)
     async with serving(counted, now) as client, AsyncExitStack() as pages:  # type: ignore[arg-type]
         opened = [listening(http, client, docs[n % 10].public_id) for n in range(100)]
         events = await asyncio.gather(*(pages.enter_async_context(each) for each in opened))
@@ -155,20 +158,20 @@ async def test_a_hundred_open_pages_ask_once_a_second_and_hold_no_connection(
         await asyncio.sleep(2.2 * live.LOOK_EVERY_S)
         assert 1 <= counted.borrowed - before <= (time.monotonic() - began) / live.LOOK_EVERY_S + 1
 
-        async def all_are_given_back() -> bool:
-            return counted.out == 0  # between two looks
+        async def all_connections_returned() -> bool:
+            return counted.out == 0  # between two queries
 
-        await until_answer(all_are_given_back)
+        await until_answer(all_connections_returned)
         await books.paid(docs[0])
         heard = await asyncio.gather(*(event() for event in events[::10]))
         assert set(heard) == {state("paid", 2)}
-    # And nobody asks when nobody listens.
+    # Without open pages there are no queries.
     before = counted.borrowed
     await asyncio.sleep(1.5 * live.LOOK_EVERY_S)
     assert counted.borrowed == before
 
 
-async def test_a_silent_page_is_told_that_it_is_still_heard_and_the_stream_has_an_end(
+async def test_a_stream_sends_heartbeats_and_ends_after_its_longest_time(
     pool: Pool, books: Books, http: aiohttp.ClientSession, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(live, "HEARTBEAT_S", 0.3)
@@ -183,7 +186,7 @@ async def test_a_silent_page_is_told_that_it_is_still_heard_and_the_stream_has_a
         assert set(heard[1:-1]) == {("vivo", "{}")}
 
 
-async def test_there_is_room_for_so_many_and_the_others_are_told_to_come_back(
+async def test_streams_per_charge_are_bounded_and_further_pages_get_503_with_retry_after(
     pool: Pool, books: Books, http: aiohttp.ClientSession, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(live, "PAGES_A_CHARGE_MAX", 2)
@@ -196,7 +199,7 @@ async def test_there_is_room_for_so_many_and_the_others_are_told_to_come_back(
             assert (answer.status, answer.headers["Retry-After"]) == (503, "15")
         async with listening(http, client, other.public_id) as event:
             assert await event() == state("pending", 1)
-        # A page that goes makes room.
+        # A page that closes makes room.
         await pages.aclose()
         for _ in range(300):
             async with http.get(address) as answer:
@@ -206,7 +209,7 @@ async def test_there_is_room_for_so_many_and_the_others_are_told_to_come_back(
         assert answer.status == 200
 
 
-async def test_a_process_tells_no_more_pages_than_it_has_files_for(
+async def test_streams_of_a_process_are_bounded_by_its_limit_of_open_files(
     pool: Pool, books: Books, http: aiohttp.ClientSession, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(resource, "getrlimit", lambda _: (8, 8))
@@ -218,7 +221,7 @@ async def test_a_process_tells_no_more_pages_than_it_has_files_for(
             assert answer.status == 503
 
 
-async def test_links_to_nothing_have_no_stream_and_head_does_not_wait(
+async def test_unknown_links_have_no_stream_and_a_head_request_does_not_wait(
     pool: Pool, books: Books, http: aiohttp.ClientSession
 ) -> None:
     doc = await books.charge()
@@ -248,7 +251,7 @@ async def test_a_server_that_stops_does_not_wait_for_open_pages(
         assert await event() == ("end", "")
 
 
-async def test_a_database_that_comes_back_is_asked_again(
+async def test_a_stream_goes_on_after_its_database_connections_were_cut(
     servers: Servers, pool: Pool, books: Books, http: aiohttp.ClientSession, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(live, "LOOK_EVERY_S", 0.1)
@@ -269,9 +272,9 @@ async def test_a_database_that_comes_back_is_asked_again(
 
 
 if CHROMIUM:
-    # Only the part that needs a browser: the rest above runs everywhere.
+    # Only this test needs a browser; those above run everywhere.
 
-    async def test_a_page_listens_and_where_there_is_no_stream_it_asks(
+    async def test_a_page_uses_the_stream_and_polls_where_there_is_none(
         pool: Pool, books: Books, tmp_path: Any, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         asked = "performance.getEntriesByType('resource').filter((each) => each.name.endsWith('/estado')).length"

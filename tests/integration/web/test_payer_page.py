@@ -1,4 +1,4 @@
-"""The payer's page and the public pages, over a real socket and, where there is one, in a real browser."""
+"""The payer's page and the public pages, over a real socket and, where one is installed, in a real browser."""
 
 import asyncio
 import base64
@@ -53,7 +53,7 @@ Charge = Callable[..., Awaitable[str]]
 
 @pytest_asyncio.fixture(loop_scope="session")
 async def charge(pool: Pool) -> Charge:
-    """Make a charge as the projections leave it; answers its public id."""
+    """A function that inserts a charge as the projections store it, and returns its public id."""
 
     async def make(
         status: str = "pending",
@@ -120,7 +120,7 @@ async def pay(pool: Pool, public_id: str) -> None:
     )
 
 
-async def fetched(client: aiohttp.ClientSession, address: str, **options: Any) -> tuple[int, str]:
+async def fetch_page(client: aiohttp.ClientSession, address: str, **options: Any) -> tuple[int, str]:
     async with client.request(options.pop("method", "GET"), address, **options) as answer:
         return answer.status, await answer.text()
 
@@ -128,10 +128,10 @@ async def fetched(client: aiohttp.ClientSession, address: str, **options: Any) -
 # The page
 
 
-async def test_a_payer_sees_whom_how_much_until_when_and_a_code_that_scans(
+async def test_a_payer_sees_payee_amount_expiry_and_a_qr_code_that_scans(
     base_url: str, client: aiohttp.ClientSession, charge: Charge
 ) -> None:
-    status, html = await fetched(client, f"{base_url}/pagar/{await charge(description='Encomenda nº 88')}")
+    status, html = await fetch_page(client, f"{base_url}/pagar/{await charge(description='Encomenda nº 88')}")
     assert status == 200
     assert '<html lang="pt-BR">' in html
     for shown in (
@@ -151,16 +151,16 @@ async def test_a_payer_sees_whom_how_much_until_when_and_a_code_that_scans(
 
 
 @pytest.mark.parametrize("state", list(Status))
-async def test_each_state_says_what_it_is_and_only_pending_can_be_paid(
+async def test_each_state_is_named_and_only_a_pending_charge_can_be_paid(
     base_url: str, client: aiohttp.ClientSession, charge: Charge, state: Status
 ) -> None:
     settled = state in (Status.PAID, Status.REFUNDED)
     public_id = await charge(state.value, payment=PAYMENT if settled else None)
-    status, html = await fetched(client, f"{base_url}/pagar/{public_id}")
+    status, html = await fetch_page(client, f"{base_url}/pagar/{public_id}")
     assert status == 200
     assert WORDS[state][0] in html
     assert (CODE in html) == ("data:image/png" in html) == (state is Status.PENDING)
-    # Money can still arrive on what is pending or expired: there the page goes on asking.
+    # Money can still arrive for a pending or an expired charge, so its page keeps asking for the state.
     waits = state in (Status.PENDING, Status.EXPIRED)
     assert f'data-settled="{"no" if waits else "yes"}"' in html
     if settled:
@@ -168,14 +168,14 @@ async def test_each_state_says_what_it_is_and_only_pending_can_be_paid(
         assert "E1234567820261121150212345678901" in html
 
 
-async def test_a_pending_charge_whose_time_has_passed_is_shown_as_expired(
+async def test_a_pending_charge_past_its_expiry_is_shown_as_expired(
     base_url: str, client: aiohttp.ClientSession, charge: Charge
 ) -> None:
     public_id = await charge(expires_at=NOW)
-    _, html = await fetched(client, f"{base_url}/pagar/{public_id}")
+    _, html = await fetch_page(client, f"{base_url}/pagar/{public_id}")
     assert "Esta cobrança venceu" in html
     assert CODE not in html
-    _, state = await fetched(client, f"{base_url}/pagar/{public_id}/estado")
+    _, state = await fetch_page(client, f"{base_url}/pagar/{public_id}/estado")
     assert json.loads(state) == {"status": "expired", "version": 1}
 
 
@@ -183,24 +183,24 @@ async def test_state_and_fragment_follow_the_payment(
     base_url: str, client: aiohttp.ClientSession, charge: Charge, pool: Pool
 ) -> None:
     public_id = await charge()
-    assert await fetched(client, f"{base_url}/pagar/{public_id}/estado") == (
+    assert await fetch_page(client, f"{base_url}/pagar/{public_id}/estado") == (
         200,
         '{"status":"pending","version":1}',
     )
     await pay(pool, public_id)
-    assert await fetched(client, f"{base_url}/pagar/{public_id}/estado") == (200, '{"status":"paid","version":2}')
-    status, fragment = await fetched(client, f"{base_url}/pagar/{public_id}/fragmento")
+    assert await fetch_page(client, f"{base_url}/pagar/{public_id}/estado") == (200, '{"status":"paid","version":2}')
+    status, fragment = await fetch_page(client, f"{base_url}/pagar/{public_id}/fragmento")
     assert status == 200
     assert fragment.startswith("<article ")
     assert "Pagamento confirmado" in fragment
-    assert fragment.strip() in (await fetched(client, f"{base_url}/pagar/{public_id}"))[1]
+    assert fragment.strip() in (await fetch_page(client, f"{base_url}/pagar/{public_id}"))[1]
 
 
 async def test_only_a_test_charge_carries_the_banner(
     base_url: str, client: aiohttp.ClientSession, charge: Charge
 ) -> None:
-    _, of_test = await fetched(client, f"{base_url}/pagar/{await charge(test=True)}")
-    _, of_production = await fetched(client, f"{base_url}/pagar/{await charge()}")
+    _, of_test = await fetch_page(client, f"{base_url}/pagar/{await charge(test=True)}")
+    _, of_production = await fetch_page(client, f"{base_url}/pagar/{await charge()}")
     assert "TESTE - não pague" in of_test
     assert "TESTE" not in of_production
 
@@ -211,49 +211,49 @@ async def test_a_boleto_shows_its_line_and_due_date(
     line = "00190500954014481606906809350314337370000000100"
     boleto = {"linha_digitavel": line, "codigo_barras": "00193373700000001000500940144816060680935031"}
     public_id = await charge(payment_method="boleto", qr_code=None, boleto=boleto, due_date=date(2026, 11, 30))
-    _, html = await fetched(client, f"{base_url}/pagar/{public_id}")
+    _, html = await fetch_page(client, f"{base_url}/pagar/{public_id}")
     assert "00190.50095 40144.816069 06809.350314 3 37370000000100" in html
     assert "30/11/2026" in html
     assert "QR Code" not in html
 
 
-async def test_what_a_merchant_wrote_is_text_and_never_markup(
+async def test_text_written_by_a_merchant_is_escaped(
     base_url: str, client: aiohttp.ClientSession, charge: Charge
 ) -> None:
     evil = '"><script>alert(1)</script><img src=x onerror=alert(1)>'
     for state in ("pending", "paid"):
         public_id = await charge(state, merchant=evil, description=evil)
         for tail in ("", "/fragmento"):
-            _, html = await fetched(client, f"{base_url}/pagar/{public_id}{tail}")
+            _, html = await fetch_page(client, f"{base_url}/pagar/{public_id}{tail}")
             assert "&lt;script&gt;alert" in html
             assert "<script>" not in html
             assert "<img src=x" not in html
             assert evil not in html
 
 
-async def test_nothing_about_the_person_who_paid_is_on_the_page(
+async def test_the_page_shows_nothing_about_the_person_who_paid(
     base_url: str, client: aiohttp.ClientSession, charge: Charge
 ) -> None:
-    _, html = await fetched(client, f"{base_url}/pagar/{await charge('paid', payment=PAYMENT)}")
+    _, html = await fetch_page(client, f"{base_url}/pagar/{await charge('paid', payment=PAYMENT)}")
     for hidden in ("d0c0ffee", "U0VBTEVE", PAYMENT["payment_id"]):
         assert str(hidden) not in html
 
 
-async def test_a_page_loads_nothing_from_elsewhere_and_nothing_inline(
+async def test_a_page_loads_nothing_from_other_hosts_and_nothing_inline(
     base_url: str, client: aiohttp.ClientSession, charge: Charge
 ) -> None:
     for path in (f"/pagar/{await charge(test=True)}", "/pagar/unknown", "/docs", "/docs/errors"):
-        _, html = await fetched(client, base_url + path)
+        _, html = await fetch_page(client, base_url + path)
         sources = re.findall(r'(?:src|href|action|srcset|poster)="([^"]*)"', html)
         assert sources
         assert all(each.startswith(("/", "#", "data:image/png;")) and not each.startswith("//") for each in sources)
         assert not re.search(r"<style|\sstyle=|\son[a-z]+=|<script(?![^>]*\ssrc=)|url\(", html)
 
 
-async def test_styles_and_scripts_may_be_kept_for_ever_under_their_hashed_name(
+async def test_static_files_may_be_cached_for_ever_under_their_hashed_name(
     base_url: str, client: aiohttp.ClientSession, charge: Charge
 ) -> None:
-    _, html = await fetched(client, f"{base_url}/pagar/{await charge()}")
+    _, html = await fetch_page(client, f"{base_url}/pagar/{await charge()}")
     names = re.findall(r'"(/static/[^"]+)"', html)
     assert {name.rpartition(".")[2] for name in names} == {"css", "js", "svg"}
     for name in names:
@@ -262,14 +262,14 @@ async def test_styles_and_scripts_may_be_kept_for_ever_under_their_hashed_name(
             assert answer.headers["Cache-Control"] == "public, max-age=31536000, immutable"
             assert hashlib.sha256(await answer.read()).hexdigest()[:12] == name.split(".")[1]
             assert answer.headers["Content-Type"].count("charset") <= 1
-    async with client.get(f"{base_url}/static/page.000000000000.css") as answer:  # of the version before
+    async with client.get(f"{base_url}/static/page.000000000000.css") as answer:  # a name of the version before
         assert (answer.status, answer.headers["Cache-Control"]) == (200, "no-store")
     for name in ("nothing.css", "page.css%00", "..%2fapp.py", "page", "templates"):
-        status, _ = await fetched(client, f"{base_url}/static/{name}")
+        status, _ = await fetch_page(client, f"{base_url}/static/{name}")
         assert status == 404
 
 
-# Whatever is sent
+# Odd requests
 
 
 async def raw(base_url: str, request: bytes) -> tuple[int, dict[str, str], bytes]:
@@ -302,7 +302,7 @@ async def test_all_unknown_links_get_the_same_404(base_url: str) -> None:
     assert "Página não encontrada" in pages.pop().decode()
 
 
-async def test_no_request_gives_a_500_and_every_answer_is_guarded(base_url: str, charge: Charge) -> None:
+async def test_no_request_gives_a_500_and_every_answer_has_the_security_headers(base_url: str, charge: Charge) -> None:
     known = b"/pagar/" + (await charge()).encode()
     requests = [b"GET " + path for path in (b"/pagar", b"/pagar/", b"/painel", b"/docs/errors/%00", b"//", b"/docs/x")]
     requests += [b"GET /docs/errors/" + each for each in UNKNOWN]
@@ -328,7 +328,7 @@ async def test_no_request_gives_a_500_and_every_answer_is_guarded(base_url: str,
         assert status < 500, request
         assert status in (200, 204, 303, 400, 404, 405), request
         if status == 400 and "x-request-id" not in headers:
-            continue  # refused by the server's own HTTP parser, before us
+            continue  # refused by the server's HTTP parser, before the application
         assert headers["content-security-policy"].startswith("default-src 'none'; img-src 'self' data:;")
         assert headers["referrer-policy"] == "no-referrer"
         assert headers["x-content-type-options"] == "nosniff"
@@ -348,7 +348,7 @@ async def test_head_is_get_without_the_body(base_url: str, charge: Charge) -> No
     assert of_get["x-robots-tag"] == "noindex, nofollow"
 
 
-class _Gone:
+class _UnreachablePool:
     """A pool whose database cannot be reached."""
 
     def wanted(self) -> float:
@@ -358,8 +358,8 @@ class _Gone:
         raise ConnectionRefusedError("no database")
 
 
-async def test_without_a_database_people_get_a_503_that_says_try_again(client: aiohttp.ClientSession) -> None:
-    async with serving(_Gone(), lambda: NOW) as base_url, client.get(f"{base_url}/pagar/abc") as answer:  # type: ignore[arg-type]
+async def test_without_a_database_pages_answer_503_and_ask_to_try_again(client: aiohttp.ClientSession) -> None:
+    async with serving(_UnreachablePool(), lambda: NOW) as base_url, client.get(f"{base_url}/pagar/abc") as answer:  # type: ignore[arg-type]
         html = await answer.text()
         assert answer.status == 503
         assert answer.headers["Retry-After"] == "5"
@@ -373,26 +373,26 @@ async def test_without_a_database_people_get_a_503_that_says_try_again(client: a
 
 async def test_every_error_code_has_a_page_that_says_what_to_do(base_url: str, client: aiohttp.ClientSession) -> None:
     assert set(REMEDIES) == set(Code)
-    _, index = await fetched(client, f"{base_url}/docs/errors")
+    _, index = await fetch_page(client, f"{base_url}/docs/errors")
     for code in Code:
-        status, html = await fetched(client, f"{base_url}/docs/errors/{code.name}")
+        status, html = await fetch_page(client, f"{base_url}/docs/errors/{code.name}")
         assert status == 200
         assert f"<dd>{code.status}</dd>" in html
         assert ("Yes: the same request" if code.retry else "No: the same request") in html
         assert f'href="/docs/errors/{code.name}"' in index
-    status, html = await fetched(client, f"{base_url}/docs/errors/NO_SUCH_CODE")
+    status, html = await fetch_page(client, f"{base_url}/docs/errors/NO_SUCH_CODE")
     assert status == 404
     assert ("Page not found" in html, 'href="/docs"' in html) == (True, True)
-    status, html = await fetched(client, f"{base_url}/docs/pt/errors/NO_SUCH_CODE")
+    status, html = await fetch_page(client, f"{base_url}/docs/pt/errors/NO_SUCH_CODE")
     assert (status, '<html lang="pt-BR">' in html) == (404, True)
     assert ("Página não encontrada" in html, 'href="/docs/pt"' in html) == (True, True)
 
 
-async def test_the_verification_printed_in_the_docs_accepts_what_we_sign_and_nothing_else(
+async def test_the_verification_code_in_the_docs_accepts_our_signatures_and_nothing_else(
     base_url: str, client: aiohttp.ClientSession
 ) -> None:
     source = Path(__file__).parents[3] / "docs" / "receiver" / "verify.py"
-    _, html = await fetched(client, f"{base_url}/docs")
+    _, html = await fetch_page(client, f"{base_url}/docs")
     assert source.read_text(encoding="utf-8").strip() in unescape(html)
     verify = runpy.run_path(str(source))["verify"]
     secret, body = "whsec_" + base64.b64encode(bytes(32)).decode(), b'{"event":"payment.received"}'
@@ -408,7 +408,7 @@ async def test_the_verification_printed_in_the_docs_accepts_what_we_sign_and_not
     assert not verify(body, headers(at - 330), [secret])
     assert not verify(body, {}, [secret])
     assert not verify(body, {"X-Service-Timestamp": "²", "X-Service-Signature": "é"}, [secret])
-    # While the secret is changed the previous one signs too.
+    # During a rotation the previous secret signs too.
     new, rotated = "whsec_new", headers(at)
     rotated["X-Service-Signature-Previous"] = rotated["X-Service-Signature"]
     rotated["X-Service-Signature"] = "sha256=" + hmac.new(new.encode(), b"%d." % at + body, hashlib.sha256).hexdigest()
@@ -428,7 +428,7 @@ def test_amounts_instants_and_documents_are_written_as_in_brazil() -> None:
     assert boleto_line("12") == "12"
 
 
-# What stands on what, and the least contrast WCAG 2.2 AA asks for: 4.5 for text, 3 for the edge of a field.
+# Foreground, background, and the least contrast that WCAG 2.2 AA asks for: 4.5 for text, 3 for a field's edge.
 CONTRASTS = [
     *(("ink", ground, 4.5) for ground in ("card", "ground", "field")),
     *(("soft", ground, 4.5) for ground in ("card", "ground")),
@@ -449,10 +449,10 @@ def _luminance(colour: str) -> float:
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark", "paper"])
-def test_colours_keep_the_contrast_that_weak_eyes_need(scheme: str) -> None:
+def test_colours_of_every_scheme_have_the_contrast_of_wcag_aa(scheme: str) -> None:
     css = (Path(__file__).parents[3] / "web" / "static" / "page.css").read_text(encoding="utf-8")
     light, dark, paper = re.findall(r":root \{(.*?)\}", css, re.S)
-    # Paper says only what it has otherwise than the screen by day.
+    # The scheme for paper lists only its differences from the light one.
     said = {"light": light, "dark": dark, "paper": light + paper}[scheme]
     colours = dict(re.findall(r"--([a-z-]+): (#[0-9a-f]{6});", said))
     for text, ground, least in CONTRASTS:
@@ -461,7 +461,7 @@ def test_colours_keep_the_contrast_that_weak_eyes_need(scheme: str) -> None:
 
 
 if CHROMIUM:
-    # Only the part that needs a browser: the rest above runs everywhere.
+    # Only these tests need a browser; those above run everywhere.
 
     async def test_an_open_page_turns_to_paid_without_a_reload(pool: Pool, charge: Charge, tmp_path: Path) -> None:
         public_id = await charge(test=True)
@@ -481,7 +481,7 @@ if CHROMIUM:
             assert await evaluate("document.title.startsWith('Pagamento confirmado')") is True
             spoken = "document.querySelector('[aria-live=polite]').textContent"
             assert (await evaluate(spoken)).startswith("Pagamento confirmado.")
-            # Nothing was asked of anybody else, and nothing was refused by our own policy.
+            # Nothing was requested from another host, and the page's own policy blocked nothing.
             asked = await evaluate("performance.getEntriesByType('resource').map((each) => each.name)")
             assert asked
             assert all(each.startswith((base_url, "data:")) for each in asked)

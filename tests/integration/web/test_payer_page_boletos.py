@@ -1,5 +1,5 @@
-"""The payer's page of a boleto: line, bars, paper and, on a hybrid one, the QR Code; and none of them once it is
-over."""
+"""The payer's page of a boleto: line, barcode, PDF and, on a hybrid one, the QR Code; and none of them once the boleto
+can no longer be paid."""
 
 import base64
 import io
@@ -70,19 +70,19 @@ async def boleto(pool: Pool, account_id: UUID) -> Boleto:
     return make
 
 
-async def fetched(client: aiohttp.ClientSession, address: str) -> str:
+async def fetch_page(client: aiohttp.ClientSession, address: str) -> str:
     async with client.get(address) as answer:
         assert answer.status == 200
         return await answer.text()
 
 
-def codes(doc: ChargeDoc) -> tuple[str, str]:
-    """Line as it is read, and barcode."""
+def line_and_barcode(doc: ChargeDoc) -> tuple[str, str]:
+    """The line as it is printed, and the barcode."""
     assert doc.boleto is not None
     return printed_line(doc.boleto.linha_digitavel), doc.boleto.codigo_barras
 
 
-def drawn(html: str) -> Image.Image:
+def image_of_bars(html: str) -> Image.Image:
     """The bars as the page's SVG draws them, three pixels a module."""
     (found,) = re.findall(r'<svg viewBox="0 0 (\d+) 1"[^>]* role="img"[^>]*><path d="([^"]+)"/>', html)
     width, path = int(found[0]), found[1]
@@ -95,33 +95,33 @@ def drawn(html: str) -> Image.Image:
     return image
 
 
-async def test_a_payer_sees_line_bars_due_date_and_the_way_to_the_paper(
+async def test_a_payer_sees_line_barcode_due_date_and_the_link_to_the_pdf(
     base_url: str, client: aiohttp.ClientSession, boleto: Boleto
 ) -> None:
     doc = await boleto(description="Encomenda nº 88")
-    html = await fetched(client, f"{base_url}/pagar/{doc.public_id}")
-    line, barcode = codes(doc)
+    html = await fetch_page(client, f"{base_url}/pagar/{doc.public_id}")
+    line, barcode = line_and_barcode(doc)
     for shown in ("Padaria Aurora Ltda", "R$\u00a01.234,56", "Encomenda nº 88", "10/12/2026", f">{line}</textarea>"):
         assert shown in html
-    assert printed_codes(drawn(html)) == {"ITF": barcode}
+    assert printed_codes(image_of_bars(html)) == {"ITF": barcode}
     assert f'href="/pagar/{doc.public_id}/boleto.pdf"' in html
     assert f'data-bare="{line.replace(".", "").replace(" ", "")}"' in html
-    # Whoever does not see the bars is told what they are and what to use instead.
+    # The alternative text says what the bars are and what to use instead.
     (alternative,) = re.findall(r'<svg viewBox="[^"]*" [^>]*aria-label="([^"]+)"', html)
     assert unescape(alternative).startswith("Código de barras do boleto de R$\u00a01.234,56 para Padaria Aurora Ltda.")
     assert "Pix" not in html
     assert "sem acréscimo" not in html
 
 
-async def test_a_hybrid_boleto_offers_pix_first_and_the_line_as_well(
+async def test_a_hybrid_boleto_offers_pix_first_then_the_line_and_the_pdf(
     base_url: str, client: aiohttp.ClientSession, boleto: Boleto
 ) -> None:
     doc = await boleto(hybrid=True)
-    html = await fetched(client, f"{base_url}/pagar/{doc.public_id}")
-    line, barcode = codes(doc)
+    html = await fetch_page(client, f"{base_url}/pagar/{doc.public_id}")
+    line, barcode = line_and_barcode(doc)
     (image,) = re.findall(r'<img src="data:image/png;base64,([^"]+)" width="\d+" height="\d+" alt="QR Code Pix', html)
     assert printed_codes(Image.open(io.BytesIO(base64.b64decode(image)))) == {"QRCode": BR_CODE}
-    assert printed_codes(drawn(html)) == {"ITF": barcode}
+    assert printed_codes(image_of_bars(html)) == {"ITF": barcode}
     assert f'value="{BR_CODE}"' in html
     assert html.index("Copiar código Pix") < html.index(line) < html.index("boleto.pdf")
 
@@ -131,34 +131,34 @@ async def test_a_hybrid_boleto_offers_pix_first_and_the_line_as_well(
     [(SATURDAY, "um sábado", "21/12/2026"), (date(2026, 12, 20), "um domingo", "21/12/2026"),
      (CHRISTMAS, "um feriado bancário", "28/12/2026")],
 )  # fmt: skip
-async def test_a_due_date_without_banks_tells_until_when_it_can_be_paid(
+async def test_a_due_date_on_a_day_without_banks_is_shown_with_the_last_day_to_pay(
     base_url: str, client: aiohttp.ClientSession, boleto: Boleto, due: date, why: str, last: str
 ) -> None:
-    html = await fetched(client, f"{base_url}/pagar/{(await boleto(due)).public_id}")
+    html = await fetch_page(client, f"{base_url}/pagar/{(await boleto(due)).public_id}")
     assert f"Vencimento: <strong>{due:%d/%m/%Y}</strong>" in html
     assert f"É {why}: pode ser pago até <strong>{last}</strong>, sem acréscimo." in html
 
 
-async def test_after_a_new_due_date_page_and_paper_have_the_new_codes_only(
+async def test_after_a_new_due_date_page_and_pdf_have_the_new_codes_only(
     base_url: str, client: aiohttp.ClientSession, boleto: Boleto, pool: Pool
 ) -> None:
     doc = await boleto(hybrid=True)
     async with pool.acquire() as conn, conn.transaction():
         changed = await redate(conn, doc, CHRISTMAS, NOW)
-    html = await fetched(client, f"{base_url}/pagar/{doc.public_id}")
-    assert codes(changed)[0] in html
-    assert codes(doc)[0] not in html
-    assert printed_codes(drawn(html)) == {"ITF": codes(changed)[1]}
+    html = await fetch_page(client, f"{base_url}/pagar/{doc.public_id}")
+    assert line_and_barcode(changed)[0] in html
+    assert line_and_barcode(doc)[0] not in html
+    assert printed_codes(image_of_bars(html)) == {"ITF": line_and_barcode(changed)[1]}
     assert "25/12/2026" in html
     assert "O vencimento foi alterado." in html
     async with client.get(f"{base_url}/pagar/{doc.public_id}/boleto.pdf") as answer:
         text = PdfReader(io.BytesIO(await answer.read())).pages[0].extract_text()
-    assert codes(changed)[0] in text
-    assert codes(doc)[0] not in text
+    assert line_and_barcode(changed)[0] in text
+    assert line_and_barcode(doc)[0] not in text
 
 
 @pytest.mark.parametrize("test", [False, True])
-async def test_the_paper_opens_in_the_browser_and_is_the_same_boleto(
+async def test_the_pdf_opens_in_the_browser_and_has_the_same_codes(
     base_url: str, client: aiohttp.ClientSession, boleto: Boleto, test: bool
 ) -> None:
     doc = await boleto(hybrid=True, test=test)
@@ -172,13 +172,13 @@ async def test_the_paper_opens_in_the_browser_and_is_the_same_boleto(
         assert answer.headers["X-Content-Type-Options"] == "nosniff"
     with pypdfium2.PdfDocument(file) as document:
         image = document[0].render(scale=200 / 72, grayscale=True).to_pil()
-        assert printed_codes(image) == {"ITF": codes(doc)[1], "QRCode": BR_CODE}
+        assert printed_codes(image) == {"ITF": line_and_barcode(doc)[1], "QRCode": BR_CODE}
     text = PdfReader(io.BytesIO(file)).pages[0].extract_text()
     assert PAYER.name in text
     assert ("TESTE - SEM VALOR" in text) == test
 
 
-OVER: dict[str, dict[str, Any]] = {
+CLOSED: dict[str, dict[str, Any]] = {
     "paid": {"status": "paid", "paid_at": iso(NOW)},
     "expired": {"status": "expired"},
     "cancelled": {"status": "cancelled", "cancelled_at": iso(NOW), "cancel_reason": "cancelled"},
@@ -187,7 +187,7 @@ OVER: dict[str, dict[str, Any]] = {
 }
 
 
-async def test_the_paper_has_the_merchants_logo(
+async def test_the_pdf_has_the_merchants_logo(
     base_url: str, client: aiohttp.ClientSession, boleto: Boleto, pool: Pool
 ) -> None:
     doc = await boleto(hybrid=True)
@@ -202,21 +202,21 @@ async def test_the_paper_has_the_merchants_logo(
     assert image.image.size == (logo.width, logo.height)
     with pypdfium2.PdfDocument(file) as document:
         paper = document[0].render(scale=200 / 72, grayscale=True).to_pil()
-    assert printed_codes(paper) == {"ITF": codes(doc)[1], "QRCode": BR_CODE}
+    assert printed_codes(paper) == {"ITF": line_and_barcode(doc)[1], "QRCode": BR_CODE}
 
 
-@pytest.mark.parametrize("state", OVER)
-async def test_once_it_is_over_neither_page_nor_paper_has_a_code(
+@pytest.mark.parametrize("state", CLOSED)
+async def test_a_boleto_that_cannot_be_paid_has_no_code_on_its_page_and_no_pdf(
     base_url: str, client: aiohttp.ClientSession, boleto: Boleto, pool: Pool, state: str
 ) -> None:
     doc = await boleto(hybrid=True)
     async with pool.acquire() as conn, conn.transaction():
-        await happen(conn, doc, f"charge.{state}", NOW, **OVER[state])
+        await happen(conn, doc, f"charge.{state}", NOW, **CLOSED[state])
     for tail in ("", "/fragmento"):
-        html = await fetched(client, f"{base_url}/pagar/{doc.public_id}{tail}")
+        html = await fetch_page(client, f"{base_url}/pagar/{doc.public_id}{tail}")
         assert_no_code(html, doc)
     async with client.get(f"{base_url}/pagar/{doc.public_id}/boleto.pdf") as answer:
-        # The paper has the payer's name, document and address: it is there as long as it serves to pay.
+        # The PDF has the payer's name, document and address: it is served only while it can be used to pay.
         assert answer.status == 404
         assert PAYER.name not in await answer.text()
 
@@ -231,7 +231,7 @@ async def test_once_it_is_over_neither_page_nor_paper_has_a_code(
      ("failed", ("Este boleto não foi registrado", "This boleto was not registered",
                  "Este boleto no fue registrado"))],
 )  # fmt: skip
-async def test_in_place_of_its_paper_a_payer_reads_what_became_of_it(
+async def test_in_place_of_the_pdf_a_payer_reads_the_state_of_the_boleto(
     base_url: str,
     client: aiohttp.ClientSession,
     boleto: Boleto,
@@ -242,7 +242,7 @@ async def test_in_place_of_its_paper_a_payer_reads_what_became_of_it(
 ) -> None:
     doc = await boleto(hybrid=True)
     async with pool.acquire() as conn, conn.transaction():
-        await happen(conn, doc, f"charge.{state}", NOW, **OVER[state])
+        await happen(conn, doc, f"charge.{state}", NOW, **CLOSED[state])
     paper = f"{base_url}/pagar/{doc.public_id}/boleto.pdf"
     for language, title in zip(("", "?lang=en", "?lang=es"), told, strict=True):
         async with client.get(paper + language) as answer:
@@ -252,9 +252,9 @@ async def test_in_place_of_its_paper_a_payer_reads_what_became_of_it(
         assert f'<h1 class="state">{title}</h1>' in html
         assert f'href="/pagar/{doc.public_id}{language}"' in html
         assert "Página não encontrada" not in html
-        for hidden in (PAYER.name, PAYER.document, *codes(doc), BR_CODE):
+        for hidden in (PAYER.name, PAYER.document, *line_and_barcode(doc), BR_CODE):
             assert hidden not in html
-    # A blocked merchant's is as good as unknown.
+    # The boleto of a blocked merchant answers like an unknown one.
     await pool.execute("UPDATE account SET kyc = 'blocked' WHERE account_id = $1", account_id)
     try:
         async with client.get(paper) as answer:
@@ -266,32 +266,32 @@ async def test_in_place_of_its_paper_a_payer_reads_what_became_of_it(
 
 
 def assert_no_code(html: str, doc: ChargeDoc) -> None:
-    line, barcode = codes(doc)
+    line, barcode = line_and_barcode(doc)
     bare = line.replace(".", "").replace(" ", "")
     for code in (line, bare, barcode, BR_CODE, "data:image/png", '<path d="M10 0h1v1', "boleto.pdf", "data-copy"):
         assert code not in html
 
 
-async def test_a_boleto_whose_time_has_passed_shows_no_code_before_anyone_swept_it(
+async def test_a_boleto_past_its_last_day_shows_no_code_even_before_the_sweeper_expires_it(
     base_url: str, client: aiohttp.ClientSession, boleto: Boleto
 ) -> None:
     doc = await boleto(date(2026, 11, 14))  # a Saturday: payable until Monday the 16th
-    html = await fetched(client, f"{base_url}/pagar/{doc.public_id}")
+    html = await fetch_page(client, f"{base_url}/pagar/{doc.public_id}")
     assert_no_code(html, doc)
     assert "Esta cobrança venceu" in html
     assert "14/11/2026" in html
     assert "pagável até 16/11/2026" in html
 
 
-async def test_the_page_tells_nothing_of_the_person_who_is_to_pay(
+async def test_the_page_of_a_boleto_shows_nothing_about_its_payer(
     base_url: str, client: aiohttp.ClientSession, boleto: Boleto
 ) -> None:
-    html = await fetched(client, f"{base_url}/pagar/{(await boleto(hybrid=True)).public_id}")
+    html = await fetch_page(client, f"{base_url}/pagar/{(await boleto(hybrid=True)).public_id}")
     for hidden in (PAYER.name, PAYER.document, "123.456.789", PAYER.street, PAYER.zip_code):
         assert hidden not in html
 
 
-async def test_a_link_to_no_boleto_has_the_page_of_unknown_links_for_its_paper(
+async def test_the_pdf_link_of_no_boleto_answers_the_404_of_unknown_links(
     base_url: str, client: aiohttp.ClientSession, pool: Pool, boleto: Boleto
 ) -> None:
     pix = await boleto()
@@ -311,10 +311,10 @@ async def test_a_link_to_no_boleto_has_the_page_of_unknown_links_for_its_paper(
     assert "Página não encontrada" in pages.pop()
 
 
-async def test_without_scripts_everything_is_there_and_no_button_that_does_nothing(
+async def test_without_scripts_the_page_is_complete_and_shows_no_button_without_effect(
     base_url: str, client: aiohttp.ClientSession, boleto: Boleto
 ) -> None:
-    html = await fetched(client, f"{base_url}/pagar/{(await boleto(hybrid=True)).public_id}")
+    html = await fetch_page(client, f"{base_url}/pagar/{(await boleto(hybrid=True)).public_id}")
     buttons = re.findall(r"<button[^>]*>", html)
     assert len(buttons) == 2
     assert all(button.endswith(" hidden>") for button in buttons)
@@ -325,20 +325,20 @@ async def test_without_scripts_everything_is_there_and_no_button_that_does_nothi
 
 
 if CHROMIUM:
-    # Only the part that needs a browser: the rest above runs everywhere.
+    # Only these tests need a browser; the others run everywhere.
 
     @pytest.mark.parametrize(("width", "scale", "scripts"), [(390, 2, "on"), (390, 3, "off"), (1280, 1, "off")])
-    async def test_bars_and_qr_code_are_read_from_the_screen(
+    async def test_barcode_and_qr_code_scan_from_the_screen(
         base_url: str, boleto: Boleto, tmp_path: Path, width: int, scale: int, scripts: str
     ) -> None:
         doc = await boleto(hybrid=True)
         address = f"{base_url}/pagar/{doc.public_id}"
         picture = await photographed(address, tmp_path / "profile", width=width, scale=scale, scripts=scripts)
         with Image.open(io.BytesIO(picture)) as image:
-            assert image.width > 0.95 * width * scale  # but for a scroll bar
-            assert printed_codes(image) == {"ITF": codes(doc)[1], "QRCode": BR_CODE}
+            assert image.width > 0.95 * width * scale  # less a scroll bar
+            assert printed_codes(image) == {"ITF": line_and_barcode(doc)[1], "QRCode": BR_CODE}
 
-    async def test_an_amount_is_never_broken_nor_cut(base_url: str, boleto: Boleto, pool: Pool, tmp_path: Path) -> None:
+    async def test_an_amount_is_never_wrapped_or_cut(base_url: str, boleto: Boleto, pool: Pool, tmp_path: Path) -> None:
         shown = "document.querySelector('.amount strong')"
         fits = f"""(() => {{
             const range = document.createRange(); range.selectNodeContents({shown});
@@ -349,19 +349,19 @@ if CHROMIUM:
         for amount_cents in (99_999_99, 999_999_99, 99_999_999_99):
             doc, over = await boleto(amount_cents=amount_cents), await boleto(amount_cents=amount_cents)
             async with pool.acquire() as conn, conn.transaction():
-                await happen(conn, over, "charge.cancelled", NOW, **OVER["cancelled"])
+                await happen(conn, over, "charge.cancelled", NOW, **CLOSED["cancelled"])
             pages |= {doc.public_id: "pending", over.public_id: "cancelled"}
         async with tab(tmp_path / "profile") as (command, evaluate):
             for public_id, status in pages.items():
                 await command("Page.navigate", url=f"{base_url}/pagar/{public_id}")
-                there = f"location.pathname + {shown}?.closest('.card').dataset.status + document.readyState"
-                await until(evaluate, there, f"/pagar/{public_id}{status}complete")
+                opened = f"location.pathname + {shown}?.closest('.card').dataset.status + document.readyState"
+                await until(evaluate, opened, f"/pagar/{public_id}{status}complete")
                 for width in (320, 360, 500, 768, 1280):
                     size = {"width": width, "height": 900, "deviceScaleFactor": 1, "mobile": width < 600}
                     await command("Emulation.setDeviceMetricsOverride", **size)
                     assert await evaluate(fits) is True, (await evaluate(f"{shown}.textContent"), status, width)
 
-    async def test_the_line_is_copied_as_digits_and_an_open_page_follows_what_happens(
+    async def test_the_line_is_copied_as_digits_and_an_open_page_follows_the_charge(
         base_url: str, boleto: Boleto, pool: Pool, tmp_path: Path
     ) -> None:
         doc = await boleto()
@@ -369,7 +369,7 @@ if CHROMIUM:
         async with browsing(f"{base_url}/pagar/{doc.public_id}", tmp_path / "profile") as evaluate:
             button = "document.querySelector('[data-copy=boleto-line]')"
             await until(evaluate, f"{button}?.hidden", False)
-            # By the button, and by hand out of the field.
+            # By the button, and by hand from the field.
             await evaluate(
                 "navigator.clipboard.writeText = async (text) => { window.copied = text; };"
                 f"window.stayed = true; {button}.click()"
@@ -384,29 +384,29 @@ if CHROMIUM:
 
             async with pool.acquire() as conn, conn.transaction():
                 changed = await redate(conn, doc, CHRISTMAS, NOW)
-            await until(evaluate, "document.querySelector('#boleto-line')?.value", codes(changed)[0])
+            await until(evaluate, "document.querySelector('#boleto-line')?.value", line_and_barcode(changed)[0])
             spoken = "document.querySelector('[aria-live=polite]').textContent"
             assert await evaluate(spoken) == "O vencimento mudou, e com ele os códigos para pagar."
 
             async with pool.acquire() as conn, conn.transaction():
-                await happen(conn, changed, "charge.paid", NOW, **OVER["paid"])
+                await happen(conn, changed, "charge.paid", NOW, **CLOSED["paid"])
             await until(evaluate, "document.querySelector('h1').textContent", "Pagamento confirmado")
             assert await evaluate("document.querySelector('.bars, .code')") is None
             assert await evaluate("window.stayed") is True
 
 
-async def test_while_its_merchant_is_blocked_nobody_is_invited_to_pay(
+async def test_while_the_merchant_is_blocked_the_page_offers_no_way_to_pay(
     base_url: str, client: aiohttp.ClientSession, boleto: Boleto, pool: Pool, account_id: UUID
 ) -> None:
     doc, of_test = await boleto(hybrid=True), await boleto(hybrid=True, test=True)
     path = f"{base_url}/pagar/{doc.public_id}"
-    line, barcode = codes(doc)
+    line, barcode = line_and_barcode(doc)
 
     async def state() -> Any:
         async with client.get(f"{path}/estado") as answer:
             return await answer.json()
 
-    async def paper(public_id: str) -> int:
+    async def pdf_status(public_id: str) -> int:
         async with client.get(f"{base_url}/pagar/{public_id}/boleto.pdf") as answer:
             return answer.status
 
@@ -415,12 +415,12 @@ async def test_while_its_merchant_is_blocked_nobody_is_invited_to_pay(
     await pool.execute(set_kyc, account_id, "blocked")
     try:
         for each in (path, f"{path}/fragmento"):
-            html = await fetched(client, each)
+            html = await fetch_page(client, each)
             assert "Cobrança suspensa" in html
             assert "Não pague esta cobrança agora" in html
             for way in (line, barcode, BR_CODE, "data:image/png", "boleto.pdf", "Código de barras", "Como pagar"):
                 assert way not in html
-        assert await paper(doc.public_id) == 404
+        assert await pdf_status(doc.public_id) == 404
         for lang, said in (("", "Não o pague agora."), ("?lang=en", "Do not pay it now.")):
             async with client.get(f"{path}/boleto.pdf{lang}") as answer:
                 told = await answer.text()
@@ -429,20 +429,20 @@ async def test_while_its_merchant_is_blocked_nobody_is_invited_to_pay(
                     True,
                     False,
                 )
-        # An open page sees that it is no longer true, whether it listens or asks.
+        # An open page notices the suspension, whether it uses the stream or polls.
         suspended = await state()
         assert (suspended["status"], suspended != payable) == ("pending", True)
         async with pool.acquire() as conn:
             seen = (await page_states(conn, [doc.public_id], now=NOW))[doc.public_id]
         assert {"status": seen.status.value, "version": seen.version} == suspended
-        # No money is in a test charge.
-        assert codes(of_test)[0] in await fetched(client, f"{base_url}/pagar/{of_test.public_id}")
-        assert await paper(of_test.public_id) == 200
+        # A test charge involves no money and stays payable.
+        assert line_and_barcode(of_test)[0] in await fetch_page(client, f"{base_url}/pagar/{of_test.public_id}")
+        assert await pdf_status(of_test.public_id) == 200
     finally:
         await pool.execute(set_kyc, account_id, "approved")
     assert await state() == payable
-    assert line in await fetched(client, path)
-    assert await paper(doc.public_id) == 200
+    assert line in await fetch_page(client, path)
+    assert await pdf_status(doc.public_id) == 200
 
 
 TERMS = PaymentTerms(
@@ -463,11 +463,11 @@ CONDITIONS = (
 )
 
 
-async def test_page_and_paper_tell_the_terms_as_they_were_registered(
+async def test_page_and_pdf_show_the_terms_as_registered(
     base_url: str, client: aiohttp.ClientSession, boleto: Boleto
 ) -> None:
     doc = await boleto(hybrid=True, terms=TERMS)
-    html = await fetched(client, f"{base_url}/pagar/{doc.public_id}")
+    html = await fetch_page(client, f"{base_url}/pagar/{doc.public_id}")
     told = re.findall(r"<li>(.*?)</li>", html[html.index('<ul class="conditions">') :])[: len(CONDITIONS)]
     assert tuple(told) == CONDITIONS
     shown = re.findall(r"<div><dt>(.*?)</dt><dd>(.*?)</dd></div>", html)
@@ -480,7 +480,7 @@ async def test_page_and_paper_tell_the_terms_as_they_were_registered(
         assert text.count(each.replace("\u00a0", " ")) == 2, each  # the payer's part and the bank's
 
 
-async def test_a_percent_is_written_as_its_reader_writes_it_and_an_amount_as_his_bank_does(
+async def test_percents_follow_the_readers_language_and_amounts_stay_brazilian(
     base_url: str, client: aiohttp.ClientSession, boleto: Boleto
 ) -> None:
     doc = await boleto(terms=TERMS)
@@ -489,7 +489,7 @@ async def test_a_percent_is_written_as_its_reader_writes_it_and_an_amount_as_his
         ("en", ("discount of 10.00% (R$\u00a0123,46)", "fine of 2.00% (R$\u00a024,69)", "interest of 1.00% a month")),
         ("es", ("descuento del 10,00% (R$\u00a0123,46)", "multa del 2,00% (R$\u00a024,69)", "del 1,00% al mes")),
     ):
-        html = await fetched(client, f"{base_url}/pagar/{doc.public_id}?lang={language}")
+        html = await fetch_page(client, f"{base_url}/pagar/{doc.public_id}?lang={language}")
         for each in told:
             assert each in html, (language, each)
 
@@ -502,7 +502,7 @@ async def test_a_percent_is_written_as_its_reader_writes_it_and_an_amount_as_his
      ("es", ("Importe a pagar hoy", "Multa", "Intereses", "Está vencido y todavía se puede pagar hasta el",
              "11 ene 2027"))],
 )  # fmt: skip
-async def test_an_overdue_boleto_shows_what_it_costs_today_in_the_payers_language(
+async def test_an_overdue_boleto_shows_the_amount_to_pay_today_in_the_payers_language(
     pool: Pool, account_id: UUID, language: str, words: tuple[str, ...]
 ) -> None:
     """Two days late: 1.234,56 + 24,69 + 0,82."""
@@ -510,7 +510,7 @@ async def test_an_overdue_boleto_shows_what_it_costs_today_in_the_payers_languag
         doc = await issue(conn, Seal(SETTINGS.secret_key), account_id, test=False, due=THURSDAY, now=NOW, terms=TERMS)
     late = datetime(2026, 12, 12, 15, tzinfo=UTC)
     async with serving(pool, lambda: late) as base_url, aiohttp.ClientSession() as client:
-        html = await fetched(client, f"{base_url}/pagar/{doc.public_id}?lang={language}")
+        html = await fetch_page(client, f"{base_url}/pagar/{doc.public_id}?lang={language}")
         for each in words:
             assert each in html, each
         assert "<strong>R$\u00a01.260,07</strong>" in html
@@ -518,7 +518,7 @@ async def test_an_overdue_boleto_shows_what_it_costs_today_in_the_payers_languag
         assert 'data-changes-at="2026-12-13T03:00:00.000Z"' in html
 
 
-async def test_link_and_page_of_an_overdue_boleto_name_its_last_day(pool: Pool, account_id: UUID) -> None:
+async def test_preview_and_page_of_an_overdue_boleto_name_the_last_day_to_pay(pool: Pool, account_id: UUID) -> None:
     async with pool.acquire() as conn, conn.transaction():
         doc = await issue(conn, Seal(SETTINGS.secret_key), account_id, test=False, due=THURSDAY, now=NOW, terms=TERMS)
     for at, told in (
@@ -527,4 +527,4 @@ async def test_link_and_page_of_an_overdue_boleto_name_its_last_day(pool: Pool, 
         (datetime(2027, 1, 12, 15, tzinfo=UTC), "pagável até 11/01/2027</span>"),
     ):
         async with serving(pool, lambda at=at: at) as base_url, aiohttp.ClientSession() as client:  # type: ignore[misc]
-            assert told in await fetched(client, f"{base_url}/pagar/{doc.public_id}")
+            assert told in await fetch_page(client, f"{base_url}/pagar/{doc.public_id}")

@@ -1,4 +1,4 @@
-"""What the payer's page tells beside how to pay: a preview of its link, the reference, money that does not fit."""
+"""The payer's page beside the ways to pay: the link's preview, the reference, and payments that do not fit."""
 
 import base64
 import io
@@ -11,16 +11,16 @@ from PIL import Image
 
 from runtime.ids import new_id
 from runtime.postgres import Pool
-from tests.integration.web.test_payer_page import PAYMENT, Charge, base_url, charge, client, fetched, pay
+from tests.integration.web.test_payer_page import PAYMENT, Charge, base_url, charge, client, fetch_page, pay
 
 __all__ = ["base_url", "charge", "client"]
 
 
-async def test_a_messenger_shows_whom_and_how_much_and_nothing_of_the_payer(
+async def test_the_preview_of_a_link_shows_payee_amount_expiry_and_state(
     base_url: str, client: aiohttp.ClientSession, charge: Charge, pool: Pool
 ) -> None:
     public_id = await charge()
-    _, html = await fetched(client, f"{base_url}/pagar/{public_id}")
+    _, html = await fetch_page(client, f"{base_url}/pagar/{public_id}")
     told = dict(re.findall(r'<meta property="og:([a-z:_]+)" content="([^"]*)">', html))
     assert told["title"] == "R$\xa01.234,56 para Padaria Aurora Ltda"
     assert told["description"].startswith("Pague com Pix até ")
@@ -29,17 +29,17 @@ async def test_a_messenger_shows_whom_and_how_much_and_nothing_of_the_payer(
         assert image.headers["content-type"] == "image/png"
         assert (await image.read()).startswith(b"\x89PNG")
     await pay(pool, public_id)
-    _, html = await fetched(client, f"{base_url}/pagar/{public_id}")
+    _, html = await fetch_page(client, f"{base_url}/pagar/{public_id}")
     assert '<meta property="og:description" content="Pagamento confirmado.">' in html
 
 
-async def test_of_a_receipt_the_preview_and_what_is_shared_name_what_was_paid(
+async def test_preview_and_shared_text_of_a_receipt_name_the_amount_paid(
     base_url: str, client: aiohttp.ClientSession, charge: Charge
 ) -> None:
-    """With fine and interest that is not what the charge asked for."""
+    """With fine and interest it is not the amount of the charge."""
     late = PAYMENT | {"method": "boleto", "amount_cents": 125956, "fine_cents": 2469, "interest_cents": 31}
     public_id = await charge("paid", payment=late)
-    _, html = await fetched(client, f"{base_url}/pagar/{public_id}")
+    _, html = await fetch_page(client, f"{base_url}/pagar/{public_id}")
     paid_to = "R$\xa01.259,56 para Padaria Aurora Ltda"
     assert f'<meta property="og:title" content="{paid_to}">' in html
     assert f"<title>Pagamento confirmado – {paid_to}</title>" in html
@@ -48,19 +48,20 @@ async def test_of_a_receipt_the_preview_and_what_is_shared_name_what_was_paid(
     assert "1.234,56" not in html
 
 
-async def test_the_merchants_reference_is_shown_before_and_after(
+async def test_the_merchants_reference_is_shown_before_and_after_payment(
     base_url: str, client: aiohttp.ClientSession, charge: Charge, pool: Pool
 ) -> None:
     public_id = await charge(external_id="pedido <1001>")
-    _, html = await fetched(client, f"{base_url}/pagar/{public_id}")
+    _, html = await fetch_page(client, f"{base_url}/pagar/{public_id}")
     assert "Referência: pedido &lt;1001&gt;" in html
     await pay(pool, public_id)
     assert (
-        "<dt>Referência</dt><dd>pedido &lt;1001&gt;</dd>" in (await fetched(client, f"{base_url}/pagar/{public_id}"))[1]
+        "<dt>Referência</dt><dd>pedido &lt;1001&gt;</dd>"
+        in (await fetch_page(client, f"{base_url}/pagar/{public_id}"))[1]
     )
 
 
-async def paid(
+async def book_payment(
     pool: Pool,
     public_id: str,
     *,
@@ -69,7 +70,7 @@ async def paid(
     refunded_cents: int = 0,
     settles: bool | None = None,
 ) -> None:
-    """A payment as it is booked, which settles its charge when it has no anomaly, unless told otherwise."""
+    """Insert a payment as it is booked; it settles its charge when it has no anomaly, unless `settles` is given."""
     await pool.execute(
         "WITH booked AS (INSERT INTO payment (account_id, test, payment_id, charge_id, source, method, settles,"
         " anomaly, amount_cents, refunded_cents, paid_at, credited_at)"
@@ -90,23 +91,23 @@ async def paid(
         ("amount_mismatch", "de outro valor"),
     ],
 )
-async def test_money_that_does_not_fit_is_told_to_who_sent_it(
+async def test_an_anomalous_payment_is_explained_on_the_page(
     base_url: str, client: aiohttp.ClientSession, charge: Charge, pool: Pool, anomaly: str, words: str
 ) -> None:
     public_id = await charge()
-    assert 'class="anomaly"' not in (await fetched(client, f"{base_url}/pagar/{public_id}"))[1]
-    await paid(pool, public_id, anomaly=anomaly)
-    _, html = await fetched(client, f"{base_url}/pagar/{public_id}")
+    assert 'class="anomaly"' not in (await fetch_page(client, f"{base_url}/pagar/{public_id}"))[1]
+    await book_payment(pool, public_id, anomaly=anomaly)
+    _, html = await fetch_page(client, f"{base_url}/pagar/{public_id}")
     assert words in html
     assert "Padaria Aurora" in html[html.index(words) - 60 : html.index(words) + 90]
 
 
 @pytest.mark.parametrize(
     ("refunded_cents", "told"),
-    # Of the payment that settles, and of the second one.
+    # Refunded of the payment that settles, and of the second one.
     [((0, 0), True), ((0, 123455), True), ((0, 123456), False), ((123456, 0), False), ((100000, 23456), False)],
 )
-async def test_once_what_was_paid_twice_is_back_nothing_says_that_it_may_be_given_back(
+async def test_the_notice_of_a_duplicate_payment_goes_once_its_amount_was_refunded(
     base_url: str,
     client: aiohttp.ClientSession,
     charge: Charge,
@@ -115,44 +116,44 @@ async def test_once_what_was_paid_twice_is_back_nothing_says_that_it_may_be_give
     told: bool,
 ) -> None:
     public_id = await charge("paid", refunded_cents=sum(refunded_cents))
-    await paid(pool, public_id, anomaly=None, refunded_cents=refunded_cents[0])
-    await paid(pool, public_id, anomaly="duplicate", refunded_cents=refunded_cents[1])
-    _, html = await fetched(client, f"{base_url}/pagar/{public_id}")
+    await book_payment(pool, public_id, anomaly=None, refunded_cents=refunded_cents[0])
+    await book_payment(pool, public_id, anomaly="duplicate", refunded_cents=refunded_cents[1])
+    _, html = await fetch_page(client, f"{base_url}/pagar/{public_id}")
     assert ("foi paga mais de uma vez" in html) is told
     assert ("<dt>Devolvido</dt>" in html) is (sum(refunded_cents) > 0)
 
 
 @pytest.mark.parametrize(("refunded_cents", "told"), [(0, True), (4999, True), (5000, False)])
-async def test_who_paid_too_much_is_not_told_that_the_charge_is_open(
+async def test_an_overpaid_charge_is_shown_as_paid_and_its_excess_as_refundable_until_refunded(
     base_url: str, client: aiohttp.ClientSession, charge: Charge, pool: Pool, refunded_cents: int, told: bool
 ) -> None:
-    """The page says that it is paid: what came beyond that settles it as well, and the difference can go back."""
+    """The page says that the charge is paid: more than its amount settles it, and the difference can be refunded."""
     public_id = await charge("paid", refunded_cents=refunded_cents)
     much = 128456
-    await paid(
+    await book_payment(
         pool, public_id, anomaly="amount_mismatch", amount_cents=much, refunded_cents=refunded_cents, settles=True
     )
-    _, html = await fetched(client, f"{base_url}/pagar/{public_id}")
+    _, html = await fetch_page(client, f"{base_url}/pagar/{public_id}")
     assert "não quita" not in html
     assert ("Foi pago mais do que o valor cobrado. Padaria Aurora Ltda pode devolver a diferença." in html) is told
-    _, html = await fetched(client, f"{base_url}/pagar/{public_id}?lang=en")
+    _, html = await fetch_page(client, f"{base_url}/pagar/{public_id}?lang=en")
     assert ("More was paid than the amount of the charge." in html) is told
 
 
-async def test_of_two_that_do_not_fit_the_one_that_is_still_here_is_told(
+async def test_of_two_anomalous_payments_the_one_not_refunded_is_explained(
     base_url: str, client: aiohttp.ClientSession, charge: Charge, pool: Pool
 ) -> None:
     public_id = await charge()
-    await paid(pool, public_id, anomaly="amount_mismatch", amount_cents=500)
-    await paid(pool, public_id, anomaly="duplicate", refunded_cents=123456)
-    _, html = await fetched(client, f"{base_url}/pagar/{public_id}")
+    await book_payment(pool, public_id, anomaly="amount_mismatch", amount_cents=500)
+    await book_payment(pool, public_id, anomaly="duplicate", refunded_cents=123456)
+    _, html = await fetch_page(client, f"{base_url}/pagar/{public_id}")
     assert "de outro valor" in html
     assert "foi paga mais de uma vez" not in html
 
 
-async def test_the_image_says_how_large_it_is_before_it_is_there(
+async def test_the_image_of_the_qr_code_declares_its_width_and_height(
     base_url: str, client: aiohttp.ClientSession, charge: Charge
 ) -> None:
-    _, html = await fetched(client, f"{base_url}/pagar/{await charge()}")
+    _, html = await fetch_page(client, f"{base_url}/pagar/{await charge()}")
     source, side, height = re.findall(r'<img src="data:image/png;base64,([^"]+)" width="(\d+)" height="(\d+)"', html)[0]
     assert Image.open(io.BytesIO(base64.b64decode(source))).size == (int(side), int(height))

@@ -1,4 +1,4 @@
-"""The address of a postal code is asked of the service that the operator names, and a form does without it."""
+"""The address of a postal code comes from the service that the operator sets, and forms work without the service."""
 
 import asyncio
 from collections import Counter
@@ -24,7 +24,7 @@ BRASIL_API = {"street": "Avenida Paulista", "neighborhood": "Bela Vista", "city"
 
 
 class PostalService:
-    """Played on a socket: `says` by digits; what is not there is 404."""
+    """A postal service on a real socket: `says` has the answers by digits; other digits answer 404."""
 
     def __init__(self) -> None:
         self.says: dict[str, Any] = {}
@@ -73,7 +73,7 @@ async def test_both_forms_of_answers_are_understood(service: PostalService, code
     assert await codes.find("01310100") == PAULISTA
 
 
-async def test_what_is_known_is_asked_once_a_day(service: PostalService) -> None:
+async def test_an_answer_is_cached_for_a_day(service: PostalService) -> None:
     now = 0.0
     codes = PostalCodes(service.url, clock=lambda: now)
     service.says["01310100"] = BRASIL_API
@@ -87,7 +87,7 @@ async def test_what_is_known_is_asked_once_a_day(service: PostalService) -> None
     await codes.close()
 
 
-async def test_a_code_that_is_nobodys(service: PostalService, codes: PostalCodes) -> None:
+async def test_an_unknown_postal_code_has_no_address(service: PostalService, codes: PostalCodes) -> None:
     service.says["00000001"] = {"erro": "true"}
     assert await codes.find("00000001") is None
     assert await codes.find("00000002") is None
@@ -102,17 +102,17 @@ async def test_a_code_that_is_nobodys(service: PostalService, codes: PostalCodes
         web.Response(body=b" " * 20_000 + b"{}"),
     ],
 )  # fmt: skip
-async def test_an_answer_that_is_none_is_an_absent_service(
+async def test_an_invalid_answer_counts_as_an_absent_service(
     service: PostalService, codes: PostalCodes, said: Any
 ) -> None:
     service.says["01310100"] = said
     with pytest.raises(PostalServiceAway):
         await codes.find("01310100")
     service.says["01310100"] = BRASIL_API
-    assert await codes.find("01310100") == PAULISTA, "a failure is not kept"
+    assert await codes.find("01310100") == PAULISTA, "a failure is not cached"
 
 
-async def test_few_wait_for_a_service_that_is_silent(
+async def test_few_requests_wait_for_a_service_that_does_not_answer(
     service: PostalService, codes: PostalCodes, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("web.postal.ANSWER_S", 0.3)
@@ -122,7 +122,7 @@ async def test_few_wait_for_a_service_that_is_silent(
     assert sum(service.asked.values()) <= 8
 
 
-def test_a_setting_that_is_no_template_is_refused() -> None:
+def test_a_cep_url_that_is_no_template_is_refused() -> None:
     given = {"DATABASE_URL": "postgresql://x", "REDIS_URL": "redis://x", "SECRET_KEY": "5e" * 32}
     assert read_settings(given).cep_url == ""
     for wrong in ("https://example.com/", "ftp://example.com/{cep}", "example.com/{cep}"):
@@ -133,7 +133,7 @@ def test_a_setting_that_is_no_template_is_refused() -> None:
 # In the dashboard
 
 
-async def test_a_form_has_the_address_for_who_is_signed_in(pool: Pool, service: PostalService) -> None:
+async def test_only_signed_in_people_get_the_address_of_a_postal_code(pool: Pool, service: PostalService) -> None:
     service.says["01310100"] = BRASIL_API
     service.says["01310101"] = web.Response(status=500)
     merchant = await a_merchant(pool)
@@ -146,10 +146,10 @@ async def test_a_form_has_the_address_for_who_is_signed_in(pool: Pool, service: 
         assert set(service.asked) == {"01310100", "99999999", "01310101"}
         assert 'data-cep="/painel/cep/"' in (await owner.opened("/painel/cobrancas/nova?forma=boleto")).html
         await owner.post("/painel/sair", on="/painel/acesso")
-        assert (await owner.get("/painel/cep/01310100")).status == 303, "nobody we do not know"
+        assert (await owner.get("/painel/cep/01310100")).status == 303, "a signed-out visitor is redirected"
 
 
-async def test_without_the_setting_nobody_is_asked(pool: Pool) -> None:
+async def test_without_the_setting_no_service_is_asked(pool: Pool) -> None:
     merchant = await a_merchant(pool)
     async with (
         serving(pool, lambda: datetime.now(UTC), settings_with()) as address,
@@ -160,7 +160,7 @@ async def test_without_the_setting_nobody_is_asked(pool: Pool) -> None:
 
 
 @pytest.mark.skipif(CHROMIUM is None, reason="no browser on this machine")
-async def test_the_browser_fills_in_what_is_empty(pool: Pool, service: PostalService, tmp_path: Path) -> None:
+async def test_the_browser_fills_in_empty_fields_only(pool: Pool, service: PostalService, tmp_path: Path) -> None:
     service.says["01310100"] = {**VIA_CEP, "uf": "SP"}
     merchant = await a_merchant(pool)
     settings = settings_with(CEP_URL=service.url)
@@ -190,6 +190,6 @@ async def test_the_browser_fills_in_what_is_empty(pool: Pool, service: PostalSer
         said = 'document.querySelector("[data-cep]").textContent'
         await evaluate(type_in.format(city="Sampa", zip="01310-100"))
         await until(evaluate, said, "Endereço preenchido pelo CEP. Confira o número.")
-        assert await evaluate(shown) == "Avenida Paulista|Sampa|SP", "what was typed stays"
+        assert await evaluate(shown) == "Avenida Paulista|Sampa|SP", "the typed city stays"
         await evaluate(type_in.format(city="Sampa", zip="99999-999"))
         await until(evaluate, said, "CEP não encontrado. Confira, ou preencha o endereço.")

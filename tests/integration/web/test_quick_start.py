@@ -1,4 +1,4 @@
-"""docs/quick_start.md: what it tells merchants to type works as it stands, in each of its languages."""
+"""docs/quick_start.md: the commands and programs that it prints work as they are, in each of its languages."""
 
 import re
 import shutil

@@ -1,5 +1,5 @@
-"""The receiver kit does what it says: every snippet of docs/webhooks.md tells genuine from false, in each language that
-is installed here, and the whole receiver credits an invoice once, whatever comes, in whatever number."""
+"""The receiver kit: every snippet of docs/webhooks.md accepts genuine deliveries and rejects forged ones, in each
+language that is installed here, and the whole receiver credits an invoice once, whatever arrives and however often."""
 
 import asyncio
 import json
@@ -22,7 +22,7 @@ import pytest
 import pytest_asyncio
 
 from domain.webhooks.signature import delivery_headers, secret_text
-from runtime.local.embedded import free_port
+from runtime.local.ports import free_port
 from tests.support.merchant import ApiMerchant, new_merchant
 from tests.support.system import System, until
 
@@ -33,10 +33,10 @@ SNIPPETS = {"python": "verify.py", "javascript": "verify.mjs", "php": "verify.ph
 
 SECRET, OLD, OTHER = (secret_text(bytes([n]) * 32) for n in (1, 2, 3))
 BODY = '{"event":"payment.received","event_id":"%s","external_id":"ação \u2028 / \\"x\\" 💸"}'
-NOW = int(time.time())  # of the vectors, which name their own clock
+NOW = int(time.time())  # the clock of the vectors
 
 
-def patiently(true: Any) -> Any:
+def wait_until(true: Any) -> Any:
     return until(true, within_s=60)
 
 
@@ -57,7 +57,7 @@ def delivery(
 
 
 def vectors() -> list[dict[str, Any]]:
-    """What is asked of each `verify`: body (hex), headers, secrets, now, and what it must say."""
+    """The cases for each `verify`: body (hex), headers, secrets, now, and the result it must return."""
     body = (BODY % uuid4()).encode()
     good = delivery(body, timestamp=NOW)
     rotated = delivery(body, timestamp=NOW, previous=[OLD])
@@ -68,7 +68,7 @@ def vectors() -> list[dict[str, Any]]:
     ) -> Any:
         return {"body": given.hex(), "headers": headers, "secrets": list(secrets), "now": now, "says": says}
 
-    def but(name: str, value: str | None) -> dict[str, str]:
+    def good_with(name: str, value: str | None) -> dict[str, str]:
         return {key: each for key, each in {**good, name: value}.items() if each is not None}
 
     signature = good["X-Service-Signature"]
@@ -90,28 +90,28 @@ def vectors() -> list[dict[str, Any]]:
         case(False, good, given=body + b" "),
         case(False, good, given=body.replace(b"event_id", b"event_iD")),
         case(False, rotated, secrets=(OTHER,)),
-        case(False, but("X-Service-Timestamp", str(NOW + 1))),
-        case(False, but("X-Service-Timestamp", None)),
-        case(False, but("X-Service-Timestamp", "")),
-        case(False, but("X-Service-Timestamp", f"{NOW}.0")),
-        case(False, but("X-Service-Timestamp", f" {NOW}")),
-        case(False, but("X-Service-Timestamp", f"{NOW}\n")),
-        case(False, but("X-Service-Timestamp", f"+{NOW}")),
-        case(False, but("X-Service-Timestamp", "٣" * 10)),
-        case(False, but("X-Service-Timestamp", "9" * 5000)),
-        case(False, but("X-Service-Timestamp", "NaN")),
-        case(False, but("X-Service-Signature", None)),
-        case(False, but("X-Service-Signature", "")),
-        case(False, but("X-Service-Signature", "sha256=")),
-        case(False, but("X-Service-Signature", signature.removeprefix("sha256="))),
-        case(False, but("X-Service-Signature", signature[:-1])),
-        case(False, but("X-Service-Signature", signature + "0")),
-        case(False, but("X-Service-Signature", signature.upper())),
-        case(False, but("X-Service-Signature", "é" * 71)),
+        case(False, good_with("X-Service-Timestamp", str(NOW + 1))),
+        case(False, good_with("X-Service-Timestamp", None)),
+        case(False, good_with("X-Service-Timestamp", "")),
+        case(False, good_with("X-Service-Timestamp", f"{NOW}.0")),
+        case(False, good_with("X-Service-Timestamp", f" {NOW}")),
+        case(False, good_with("X-Service-Timestamp", f"{NOW}\n")),
+        case(False, good_with("X-Service-Timestamp", f"+{NOW}")),
+        case(False, good_with("X-Service-Timestamp", "٣" * 10)),
+        case(False, good_with("X-Service-Timestamp", "9" * 5000)),
+        case(False, good_with("X-Service-Timestamp", "NaN")),
+        case(False, good_with("X-Service-Signature", None)),
+        case(False, good_with("X-Service-Signature", "")),
+        case(False, good_with("X-Service-Signature", "sha256=")),
+        case(False, good_with("X-Service-Signature", signature.removeprefix("sha256="))),
+        case(False, good_with("X-Service-Signature", signature[:-1])),
+        case(False, good_with("X-Service-Signature", signature + "0")),
+        case(False, good_with("X-Service-Signature", signature.upper())),
+        case(False, good_with("X-Service-Signature", "é" * 71)),
     ]
 
 
-# Each reads the vectors from stdin and prints what its `verify` says of each, as a JSON array.
+# Each reads the vectors from stdin and prints the results of its `verify` as a JSON array.
 _PYTHON = """
 import json, sys
 from verify import verify
@@ -130,7 +130,7 @@ require '%s';
 $vectors = json_decode(file_get_contents('php://stdin'), true, 512, JSON_THROW_ON_ERROR);
 echo json_encode(array_map(fn ($v) => verify(hex2bin($v['body']), $v['headers'], $v['secrets'], $v['now']), $vectors));
 """
-# Each serves `receive` on a port and keeps the ids it was told to remember in a folder, a file each.
+# Each serves `receive` on a port and stores each event that it is told to remember as a file in a folder.
 _PYTHON_SERVER = """
 import os, sys
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -177,7 +177,7 @@ http_response_code($status);
 
 
 def runtime(language: str) -> str:
-    """The program that runs it; skips the test where there is none."""
+    """The program that runs this language; skips the test where it is not installed."""
     if language == "python":
         return sys.executable
     name = {"javascript": "node", "php": "php"}[language]
@@ -196,13 +196,13 @@ def driver(language: str, tmp_path: Path, sources: dict[str, str]) -> Path:
 
 
 @pytest.mark.parametrize("language", SNIPPETS)
-def test_the_snippet_that_is_printed_is_the_file_that_is_tested(language: str) -> None:
+def test_the_printed_snippet_is_the_tested_file(language: str) -> None:
     (printed,) = re.findall(rf"^```{language}\n(.*?)^```$", TEXT, re.M | re.S)
     assert printed == (KIT / SNIPPETS[language]).read_text(encoding="utf-8")
 
 
 @pytest.mark.parametrize("language", SNIPPETS)
-def test_a_snippet_tells_genuine_from_false(language: str, tmp_path: Path) -> None:
+def test_a_snippet_accepts_genuine_deliveries_and_rejects_forged_ones(language: str, tmp_path: Path) -> None:
     program = runtime(language)
     asked = vectors()
     run = subprocess.run(
@@ -228,7 +228,7 @@ async def test_a_snippet_remembers_an_event_once_and_answers_duplicates_alike(la
     env = os.environ | {"PYTHONPATH": str(KIT), "FOLDER": str(folder), "SECRETS": SECRET}
     with running(words, env):
         url = f"http://127.0.0.1:{port}/"
-        await open_for_business(url)
+        await until_listening(url)
         events = [uuid4() for _ in range(3)]
         bodies = [(BODY % event).encode() for event in events]
         async with aiohttp.ClientSession() as http:
@@ -247,7 +247,7 @@ async def test_a_snippet_remembers_an_event_once_and_answers_duplicates_alike(la
         assert {each.read_bytes() for each in folder.iterdir()} == set(bodies)
 
 
-async def test_the_docs_show_the_same_text_with_every_snippet_whole(system: System) -> None:
+async def test_the_documentation_shows_every_snippet_whole(system: System) -> None:
     async with aiohttp.ClientSession() as http, http.get(f"{system.docs_url}/webhooks") as answer:
         assert answer.status == 200
         html = await answer.text()
@@ -271,7 +271,7 @@ def running(words: list[str], env: dict[str, str]) -> Iterator["subprocess.Popen
         process.wait(30)
 
 
-async def open_for_business(url: str) -> None:
+async def until_listening(url: str) -> None:
     """Wait until a server answers at all."""
     async with aiohttp.ClientSession() as http:
         for _ in range(600):
@@ -281,11 +281,11 @@ async def open_for_business(url: str) -> None:
                     return
             except aiohttp.ClientConnectionError:
                 await asyncio.sleep(0.05)
-    raise AssertionError(f"nobody is at {url}")
+    raise AssertionError(f"no server answers at {url}")
 
 
 class Billing:
-    """A hosting company with the whole receiver: its books, and how to run it."""
+    """A hosting company that runs the whole receiver: its invoices, and how to start it."""
 
     def __init__(self, system: System, merchant: ApiMerchant, folder: Path) -> None:
         self.merchant = merchant
@@ -309,19 +309,19 @@ class Billing:
         with running(words, given) as process:
             yield process
 
-    def asked(self, query: str, *values: Any) -> list[tuple[Any, ...]]:
+    def run_sql(self, query: str, *values: Any) -> list[tuple[Any, ...]]:
         with closing(sqlite3.connect(self.database, timeout=30)) as db, db:
             return db.execute(query, values).fetchall()
 
     def invoice(self, number: str, cents: int) -> None:
-        self.asked("INSERT INTO invoice (number, amount_cents) VALUES (?, ?)", number, cents)
+        self.run_sql("INSERT INTO invoice (number, amount_cents) VALUES (?, ?)", number, cents)
 
     def paid_cents(self, number: str) -> int:
-        ((cents,),) = self.asked("SELECT paid_cents FROM invoice WHERE number = ?", number)
+        ((cents,),) = self.run_sql("SELECT paid_cents FROM invoice WHERE number = ?", number)
         return int(cents)
 
     def outcomes(self) -> list[str]:
-        return sorted(outcome or "open" for (outcome,) in self.asked("SELECT outcome FROM inbox"))
+        return sorted(outcome or "open" for (outcome,) in self.run_sql("SELECT outcome FROM inbox"))
 
 
 @pytest_asyncio.fixture(loop_scope="session")
@@ -330,16 +330,16 @@ async def billing(system: System, tmp_path: Path) -> Any:
         yield Billing(system, merchant, tmp_path)
 
 
-async def test_a_paid_charge_credits_its_invoice_however_often_it_is_delivered(
+async def test_a_paid_charge_credits_its_invoice_once_however_often_it_is_delivered(
     system: System, billing: Billing
 ) -> None:
     billing.register(system)
     client = billing.merchant.sandbox
     with billing.running():
-        await open_for_business(billing.url)
+        await until_listening(billing.url)
         billing.invoice("fatura-ã-1", 4990)
         await client.paid("49.90", external_id="fatura-ã-1")
-        await asyncio.to_thread(patiently, lambda: billing.paid_cents("fatura-ã-1") == 4990)
+        await asyncio.to_thread(wait_until, lambda: billing.paid_cents("fatura-ã-1") == 4990)
         answer = await client.get("/v1/webhook-deliveries")
         (item,) = answer.body["data"]
         for attempts in (2, 3):
@@ -356,14 +356,14 @@ async def test_a_paid_charge_credits_its_invoice_however_often_it_is_delivered(
 
 
 async def test_two_receivers_and_many_deliveries_at_once_credit_once(system: System, billing: Billing) -> None:
-    """Also when two different events tell of one charge: what is credited is the charge."""
+    """Also when two different events report the same charge: a credit belongs to the charge."""
     client = billing.merchant.sandbox
     second = free_port()
     with billing.running(), billing.running(PORT=str(second)):
         urls = [billing.url, f"http://127.0.0.1:{second}/"]
         for url in urls:
-            await open_for_business(url)
-        # The invoice first: the receivers look into the feed by themselves.
+            await until_listening(url)
+        # The invoice is inserted first, because the receivers poll the feed on their own.
         billing.invoice("fatura-2", 1000)
         charge = await client.paid("10.00", external_id="fatura-2")
         (event,) = await client.events()
@@ -379,13 +379,15 @@ async def test_two_receivers_and_many_deliveries_at_once_credit_once(system: Sys
                     return answer.status
 
             assert set(await asyncio.gather(*(post(number) for number in range(40)))) == {204}
-        await asyncio.to_thread(patiently, lambda: billing.outcomes() == ["credited", "credited before"])
+        await asyncio.to_thread(wait_until, lambda: billing.outcomes() == ["credited", "credited before"])
         assert billing.paid_cents("fatura-2") == 1000
-        assert billing.asked("SELECT charge_id, amount_cents FROM credit") == [(charge["charge_id"], 1000)]
+        assert billing.run_sql("SELECT charge_id, amount_cents FROM credit") == [(charge["charge_id"], 1000)]
 
 
-async def test_what_the_api_does_not_confirm_is_not_credited(system: System, billing: Billing) -> None:
-    """Signed and genuine to the eye: a charge that is pending, one of nobody, another kind, an unknown invoice."""
+async def test_a_signed_delivery_that_the_api_does_not_confirm_is_not_credited(
+    system: System, billing: Billing
+) -> None:
+    """Correctly signed: about a pending charge, an unknown charge, another kind of event, an unknown invoice."""
     client = billing.merchant.sandbox
     pending = await client.created("10.00", external_id="fatura-3")
     stray = await client.paid("10.00", external_id="fatura-4")
@@ -394,11 +396,11 @@ async def test_what_the_api_does_not_confirm_is_not_credited(system: System, bil
         about | {"charge_id": pending["charge_id"], "external_id": "fatura-3"},
         about | {"charge_id": str(uuid4()), "external_id": "fatura-3"},
         about | {"charge_id": pending["charge_id"], "event": "charge.cancelled"},
-        about | {"charge_id": stray["charge_id"], "external_id": "fatura-3"},  # the API knows it by another
+        about | {"charge_id": stray["charge_id"], "external_id": "fatura-3"},  # the API has another external_id for it
         {"event": "payment.received", "test": True},
     ]
     with billing.running():
-        await open_for_business(billing.url)
+        await until_listening(billing.url)
         billing.invoice("fatura-3", 1000)
         async with aiohttp.ClientSession() as http:
             for each in told:
@@ -411,55 +413,55 @@ async def test_what_the_api_does_not_confirm_is_not_credited(system: System, bil
                     assert answer.status == 401
             async with http.post(billing.url, data=b"x" * 70_000, headers=delivery(b"x")) as answer:
                 assert answer.status == 413
-        # The last one is the stray payment itself, which the feed tells of: there is no invoice for it.
+        # The last outcome is of the stray payment itself, read from the feed: it has no invoice.
         outcomes = [
             "no such invoice", "not a charge of ours", "not paid: pending", "not understood: KeyError('charge_id')",
             "nothing to do", "no such invoice",
         ]  # fmt: skip
-        await asyncio.to_thread(patiently, lambda: billing.outcomes() == sorted(outcomes))
+        await asyncio.to_thread(wait_until, lambda: billing.outcomes() == sorted(outcomes))
         assert billing.paid_cents("fatura-3") == 0
-        assert billing.asked("SELECT * FROM credit") == []
+        assert billing.run_sql("SELECT * FROM credit") == []
 
 
-async def test_sandbox_events_credit_nothing_in_earnest(system: System, billing: Billing) -> None:
+async def test_sandbox_events_credit_nothing_unless_test_events_are_accepted(system: System, billing: Billing) -> None:
     charge = await billing.merchant.sandbox.paid("10.00", external_id="fatura-5")
     (event,) = await billing.merchant.sandbox.events()
     body = json.dumps(event).encode()
     with billing.running(ACCEPT_TEST="0"):
-        await open_for_business(billing.url)
+        await until_listening(billing.url)
         billing.invoice("fatura-5", 1000)
         async with aiohttp.ClientSession() as http, http.post(billing.url, data=body, headers=delivery(body)) as answer:
             assert answer.status == 204
-        await asyncio.to_thread(patiently, lambda: billing.outcomes() == ["a sandbox event"])
+        await asyncio.to_thread(wait_until, lambda: billing.outcomes() == ["a sandbox event"])
         assert billing.paid_cents("fatura-5") == 0
     assert charge["test"] is True
 
 
-async def test_what_was_answered_is_credited_after_a_crash_and_with_the_api_away(
+async def test_an_event_answered_2xx_is_credited_later_despite_an_absent_api_and_a_crash(
     system: System, billing: Billing
 ) -> None:
     charge = await billing.merchant.sandbox.paid("10.00", external_id="fatura-6")
     (event,) = await billing.merchant.sandbox.events()
     body = json.dumps(event).encode()
     with billing.running(QUITA_URL=f"http://127.0.0.1:{free_port()}") as process:
-        await open_for_business(billing.url)
+        await until_listening(billing.url)
         billing.invoice("fatura-6", 1000)
         async with aiohttp.ClientSession() as http, http.post(billing.url, data=body, headers=delivery(body)) as answer:
             assert answer.status == 204
         assert billing.outcomes() == ["open"]
         process.kill()
     with billing.running():
-        await asyncio.to_thread(patiently, lambda: billing.outcomes() == ["credited"])
+        await asyncio.to_thread(wait_until, lambda: billing.outcomes() == ["credited"])
     assert billing.paid_cents("fatura-6") == 1000
-    assert billing.asked("SELECT charge_id FROM credit") == [(charge["charge_id"],)]
+    assert billing.run_sql("SELECT charge_id FROM credit") == [(charge["charge_id"],)]
 
 
-async def test_what_no_webhook_brought_comes_from_the_feed(system: System, billing: Billing) -> None:
+async def test_events_that_no_webhook_delivered_are_taken_from_the_feed(system: System, billing: Billing) -> None:
     with billing.running(POLL_S="0.2"):
-        await open_for_business(billing.url)
+        await until_listening(billing.url)
         for number in range(3):
             billing.invoice(f"fatura-7-{number}", 1000)
             await billing.merchant.sandbox.paid("10.00", external_id=f"fatura-7-{number}")
-        await asyncio.to_thread(patiently, lambda: billing.outcomes() == ["credited"] * 3)
+        await asyncio.to_thread(wait_until, lambda: billing.outcomes() == ["credited"] * 3)
         assert [billing.paid_cents(f"fatura-7-{number}") for number in range(3)] == [1000] * 3
-    assert billing.asked("SELECT after_sequence FROM feed") == [(3,)]
+    assert billing.run_sql("SELECT after_sequence FROM feed") == [(3,)]

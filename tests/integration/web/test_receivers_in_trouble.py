@@ -1,4 +1,4 @@
-"""The downloaded receivers without room on the disk, and with an API that breaks off: what was answered 2xx is stored
+"""The downloadable receivers on a full disk, and with an API that cuts its answers off: what was answered 2xx is stored
 whole, and what was stored is credited."""
 
 import json
@@ -23,7 +23,7 @@ import httpx
 import pytest
 
 from domain.webhooks.signature import delivery_headers, secret_text
-from runtime.local.embedded import free_port
+from runtime.local.ports import free_port
 from tests.support.system import until
 
 KIT = Path(__file__).resolve().parents[3] / "docs" / "receiver"
@@ -36,7 +36,7 @@ def running(words: list[str], url: str, **env: str) -> Iterator["subprocess.Pope
     process = subprocess.Popen(
         words, env={"PATH": os.environ["PATH"], "WEBHOOK_SECRETS": SECRET, **env},
         stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
-        # A write beyond the limit fails, as on a full disk, and ends nobody.
+        # A write beyond the limit fails, as on a full disk, and does not end the process.
         preexec_fn=lambda: signal.signal(signal.SIGXFSZ, signal.SIG_IGN),
     )  # fmt: skip
     try:
@@ -54,7 +54,7 @@ def _answers(url: str) -> bool:
         return False
 
 
-def posted(url: str, event: Mapping[str, Any]) -> int:
+def post_event(url: str, event: Mapping[str, Any]) -> int:
     body = json.dumps(event).encode()
     headers = delivery_headers(
         event="payment.received", event_id=event["event_id"], delivery_id=uuid4(), attempt=1,
@@ -64,7 +64,9 @@ def posted(url: str, event: Mapping[str, Any]) -> int:
 
 
 @pytest.mark.parametrize("name", ["receiver.mjs", "receiver.php"])
-def test_an_event_there_was_no_room_for_is_not_taken_and_later_stored_whole(name: str, tmp_path: Path) -> None:
+def test_an_event_that_does_not_fit_on_the_disk_is_answered_500_and_later_stored_whole(
+    name: str, tmp_path: Path
+) -> None:
     runtime = shutil.which("node" if name.endswith(".mjs") else "php")
     if runtime is None:
         pytest.skip(f"what runs {name} is not installed here")
@@ -77,16 +79,16 @@ def test_an_event_there_was_no_room_for_is_not_taken_and_later_stored_whole(name
     with running(words, url, PORT=str(port), FOLDER=str(tmp_path)) as process:
         _, hard = resource.prlimit(process.pid, resource.RLIMIT_FSIZE)
         resource.prlimit(process.pid, resource.RLIMIT_FSIZE, (FILE_BYTES_MAX, hard))
-        assert posted(url, event) == 500
+        assert post_event(url, event) == 500
         resource.prlimit(process.pid, resource.RLIMIT_FSIZE, (hard, hard))
-        assert [posted(url, event) for _ in range(2)] == [204, 204]
+        assert [post_event(url, event) for _ in range(2)] == [204, 204]
     (stored,) = tmp_path.iterdir()
     assert stored.name == f"{event['event_id']}.json"
     assert json.loads(stored.read_bytes()) == event
 
 
 class BreakingOff(ThreadingHTTPServer):
-    """An API of two paid charges. The first answer at each path ends before its body does."""
+    """An API with two paid charges. The first answer at each path is cut off within its body."""
 
     daemon_threads = True
 
@@ -127,10 +129,10 @@ class _Get(BaseHTTPRequestHandler):
         pass
 
 
-def test_an_api_that_breaks_off_in_the_middle_of_an_answer_is_asked_again(tmp_path: Path) -> None:
+def test_an_answer_of_the_api_that_is_cut_off_is_requested_again(tmp_path: Path) -> None:
     database = tmp_path / "receiver.sqlite3"
 
-    def asked(statement: str, *values: Any) -> list[tuple[Any, ...]]:
+    def run_sql(statement: str, *values: Any) -> list[tuple[Any, ...]]:
         with closing(sqlite3.connect(database, timeout=30)) as db, db:
             return db.execute(statement, values).fetchall()
 
@@ -144,9 +146,9 @@ def test_an_api_that_breaks_off_in_the_middle_of_an_answer_is_asked_again(tmp_pa
         }  # fmt: skip
         with running([sys.executable, str(KIT / "receiver.py")], url, **env):
             for at in range(2):
-                asked("INSERT INTO invoice (number, amount_cents) VALUES (?, 1000)", f"order-{at}")
-            assert posted(url, api.event(0)) == 204
-            # One came by webhook, one from the feed.
+                run_sql("INSERT INTO invoice (number, amount_cents) VALUES (?, 1000)", f"order-{at}")
+            assert post_event(url, api.event(0)) == 204
+            # One payment came by webhook, one from the feed.
             paid = "SELECT count(*) FROM invoice WHERE paid_cents = 1000"
-            until(lambda: asked(paid) == [(2,)], within_s=60)
+            until(lambda: run_sql(paid) == [(2,)], within_s=60)
         api.shutdown()

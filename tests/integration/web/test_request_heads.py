@@ -1,4 +1,4 @@
-"""What anybody may send ahead of a sign-in costs a process neither its time nor its memory."""
+"""What anybody may send in a request head before signing in costs a process neither its time nor its memory."""
 
 import gc
 import time
@@ -39,7 +39,7 @@ async def test_a_cookie_full_of_escapes_is_answered_at_once(address: str, name: 
 
 
 @pytest.mark.parametrize("path", [_ENTRY, "/docs/search"])
-async def test_heads_of_strangers_are_not_kept(address: str, path: str) -> None:
+async def test_request_heads_of_unauthenticated_clients_are_not_kept_in_memory(address: str, path: str) -> None:
     async with aiohttp.ClientSession() as http:
         await open_page(http, address + path)
         gc.collect()

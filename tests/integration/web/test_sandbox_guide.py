@@ -1,4 +1,4 @@
-"""docs/sandbox.md: what it tells merchants to type works as it stands, from the first line to the last."""
+"""docs/sandbox.md: the commands that it prints work as they are, from the first line to the last."""
 
 import re
 import shutil
@@ -32,9 +32,9 @@ async def test_the_commands_of_the_guide_do_what_it_says(system: System) -> None
             "TOKEN": await client.token(),
         }
 
-        def typed(block: str) -> list[dict[str, object]]:
-            """What the commands answered, an object each."""
-            # Each answer is one JSON object without a line's end.
+        def run_commands(block: str) -> list[dict[str, object]]:
+            """The answers of the commands, one object each."""
+            # Each answer is a JSON object without a newline after it.
             said = subprocess.run(
                 ["bash", "-euo", "pipefail", "-c", block], env={"PATH": "/usr/bin:/bin", **known},
                 capture_output=True, text=True, timeout=60, check=True,
@@ -43,15 +43,15 @@ async def test_the_commands_of_the_guide_do_what_it_says(system: System) -> None
                 msgspec.json.decode(each) for each in re.sub(r"\}\{\"", '}\n{"', said).splitlines() if each[:1] == "{"
             ]
 
-        paid, feed = typed(first)
+        paid, feed = run_commands(first)
         assert (paid["status"], paid["external_id"]) == ("paid", "order-1001")
         assert [event["charge_id"] for event in feed["data"]] == [paid["charge_id"]]  # type: ignore[attr-defined]
-        before, after = typed(clock)
+        before, after = run_commands(clock)
         assert (before["advanced_seconds"], after["advanced_seconds"]) == (0, 259_200)
         assert datetime.fromisoformat(str(after["now"])) > datetime.now(UTC)
-        further, expired, late = typed(boleto)
+        further, expired, late = run_commands(boleto)
         assert further["advanced_seconds"] == 13 * 86_400
         assert (expired["status"], late["status"]) == ("expired", "paid")
         assert late["payment"]["late"] is True  # type: ignore[index]
-        (made,) = typed(refusing)
+        (made,) = run_commands(refusing)
         assert made["status"] == "pending"

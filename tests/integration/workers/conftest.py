@@ -1,4 +1,4 @@
-"""What tests of workers share."""
+"""Fixtures shared by the tests of workers."""
 
 from collections.abc import AsyncIterator
 from typing import Any
@@ -15,6 +15,6 @@ def redis_url(servers: Any) -> str:
 
 @pytest.fixture
 async def quiet(pool: Pool) -> AsyncIterator[None]:
-    """No endpoint outlives its test: another test's worker would deliver to it."""
+    """Delete all webhook endpoints after the test: another test's worker would deliver to them."""
     yield
     await pool.execute("DELETE FROM webhook_endpoint")

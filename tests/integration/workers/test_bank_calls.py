@@ -1,4 +1,4 @@
-"""How banks answer is kept by the hour: counted by each process, written in one statement, forgotten after weeks."""
+"""Outcomes of bank calls are counted per hour and process, written in one statement, and deleted after weeks."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -24,7 +24,7 @@ NOW = datetime(2031, 5, 6, 15, 40, tzinfo=UTC)
 
 
 class Answering:
-    """A bank's API: it answers what it was given, once it was waited for."""
+    """A bank's API that returns the answer passed to it, after the given delay."""
 
     async def put_cob(self, answer: Any, after_s: float = 0.0) -> Any:
         await asyncio.sleep(after_s)
@@ -52,13 +52,13 @@ def worker(pool: Pool, now: datetime = NOW) -> Context:
     return cast(Context, SimpleNamespace(pool=pool, now=lambda: now))
 
 
-def test_every_operation_of_a_bank_has_a_name_for_people() -> None:
+def test_every_bank_operation_has_a_label_for_staff() -> None:
     ports = (PixBank, CobvBank, BoletoBank, TransferBank)
     operations = {name for port in ports for name in vars(port) if asyncio.iscoroutinefunction(getattr(port, name))}
     assert operations == set(BANK_OPERATIONS)
 
 
-async def test_calls_of_an_hour_are_added_up_whoever_counted_them(pool: Pool, bank: Any, hours: None) -> None:
+async def test_bank_calls_of_one_hour_are_added_up_over_several_writes(pool: Pool, bank: Any, hours: None) -> None:
     await bank.put_cob(Done(None))
     await bank.put_cob(Rejected("x", "y"), after_s=0.05)
     await bank.put_cob(Unknown("silence"))
@@ -85,7 +85,7 @@ async def test_calls_of_an_hour_are_added_up_whoever_counted_them(pool: Pool, ba
     assert (month.calls, month.at.hour) == (6, 0)
 
 
-async def test_what_cannot_be_written_is_written_with_the_next_round(pool: Pool, bank: Any, hours: None) -> None:
+async def test_counts_whose_write_failed_are_written_by_the_next_run(pool: Pool, bank: Any, hours: None) -> None:
     await bank.put_cob(Done(None))
 
     class Away:
@@ -99,7 +99,7 @@ async def test_what_cannot_be_written_is_written_with_the_next_round(pool: Pool,
     assert await pool.fetchval("SELECT sum(calls) FROM bank_call_hour") == 2
 
 
-async def test_hours_that_are_no_longer_shown_are_deleted(pool: Pool, bank: Any, hours: None) -> None:
+async def test_hours_of_bank_calls_that_are_no_longer_shown_are_deleted(pool: Pool, bank: Any, hours: None) -> None:
     for age in (KEPT + timedelta(hours=2), KEPT - timedelta(hours=2)):
         await bank.put_cob(Done(None))
         await store_bank_calls(worker(pool, NOW - age))
@@ -107,7 +107,7 @@ async def test_hours_that_are_no_longer_shown_are_deleted(pool: Pool, bank: Any,
     assert await pool.fetchval("SELECT count(*) FROM bank_call_hour") == 1
 
 
-async def test_staff_see_how_banks_answered(pool: Pool, bank: Any, hours: None) -> None:
+async def test_staff_see_the_share_of_answered_bank_calls(pool: Pool, bank: Any, hours: None) -> None:
     for answer in (Done(None), Done(None), Done(None), Unknown("silence")):
         await bank.put_cob(answer)
     await store_bank_calls(worker(pool, datetime.now(UTC)))

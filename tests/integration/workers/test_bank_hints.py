@@ -1,4 +1,4 @@
-"""Money is booked when the bank confirms it, once, whatever callbacks say or do not say."""
+"""A payment is booked once, when the bank's API confirms it, whatever callbacks say and whether or not they arrive."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -37,7 +37,7 @@ from workers.orders.pix import drain_orders
 
 @pytest_asyncio.fixture(scope="module", loop_scope="session")
 async def bank(pool: Pool) -> AsyncIterator[RunningBank]:
-    # A worker that another test killed keeps its lease on the reconciler's pass for two minutes.
+    # A worker killed by another test keeps its lease on the reconciler's pass for two minutes.
     await pool.execute("DELETE FROM lease WHERE name LIKE 'reconciler:%'")
     async with running_bank(pool) as running:
         yield running
@@ -55,7 +55,7 @@ async def account(pool: Pool) -> UUID:
     return await make_account(pool)
 
 
-async def registered(context: Context, account: UUID, **more: Any) -> UUID:
+async def registered_charge(context: Context, account: UUID, **more: Any) -> UUID:
     made = await context.banks.production[BANK].pix.create_locations(1)
     assert isinstance(made, Done)
     (charge_id,) = await make_charges(context.pool, account, made.value, test=False, **more)
@@ -77,111 +77,117 @@ async def hint(context: Context, *payments: Any, root: str | None = "pix") -> in
         return await store_hints(conn, pix_hints(body), bank=BANK, now=utc_now())
 
 
-async def booked(pool: Pool, charge_id: UUID) -> list[Any]:
+async def payments_of(pool: Pool, charge_id: UUID) -> list[Any]:
     return list(await pool.fetch("SELECT * FROM payment WHERE charge_id = $1 ORDER BY source", charge_id))
 
 
-async def attempts_at(pool: Pool, about: str) -> int | None:
-    """How often the bank was asked about a hint; None when that is over."""
+async def attempts_of(pool: Pool, about: str) -> int | None:
+    """How many checks of the hint found nothing at the bank; None once the hint is gone."""
     attempts: int | None = await pool.fetchval("SELECT attempts FROM bank_hint WHERE about = $1", about)
     return attempts
 
 
-async def again(context: Context) -> None:
+async def check_hints_now(context: Context) -> None:
     await context.pool.execute("UPDATE bank_hint SET due_at = '-infinity'")
     await drain_pix_hints(context)
 
 
 async def reconcile_all(context: Context) -> int:
-    """Until it lags behind no more: where it stands is what tests before this one left."""
+    """Run the reconciler until it finds nothing more: earlier tests left it at an unknown instant of the past."""
     found = 0
     for _ in range(200):
         found += (part := await reconcile(context, BANK))
         if not part:
             return found
-    raise AssertionError("no end")
+    raise AssertionError("each of 200 passes of the reconciler found something")
 
 
-async def test_a_callback_leads_to_the_payment_the_bank_confirms(
+async def test_a_callback_makes_the_worker_book_the_payment_the_bank_confirms(
     context: Context, account: UUID, bank: RunningBank
 ) -> None:
-    charge_id = await registered(context, account)
+    charge_id = await registered_charge(context, account)
     (payment,) = await pay(bank, charge_id)
     assert await hint(context, payment) == 1
     assert await drain_pix_hints(context) == 1
-    (row,) = await booked(context.pool, charge_id)
+    (row,) = await payments_of(context.pool, charge_id)
     assert (row["source"], row["amount_cents"], row["settles"]) == (payment["end_to_end_id"], 1234, True)
     assert await status_of(context.pool, charge_id) == "paid"
-    assert await attempts_at(context.pool, payment["end_to_end_id"]) is None
+    assert await attempts_of(context.pool, payment["end_to_end_id"]) is None
     assert await drain_pix_hints(context) == 0
     kept = "SELECT count(*) FROM bank_hint_done WHERE about = $1"
-    assert await context.pool.fetchval(kept, payment["end_to_end_id"]) == 0, "nothing is kept of a PIX"
+    assert await context.pool.fetchval(kept, payment["end_to_end_id"]) == 0, (
+        "a checked hint about a PIX is deleted, not kept in bank_hint_done"
+    )
 
 
-async def test_callbacks_told_twice_or_at_once_book_once(context: Context, account: UUID, bank: RunningBank) -> None:
-    charge_id = await registered(context, account)
+async def test_repeated_and_concurrent_callbacks_book_one_payment(
+    context: Context, account: UUID, bank: RunningBank
+) -> None:
+    charge_id = await registered_charge(context, account)
     (payment,) = await pay(bank, charge_id)
     assert await hint(context, payment, payment) == 1
     assert await hint(context, payment, root=None) == 0
     await asyncio.gather(
         *(drain_pix_hints(context) for _ in range(3)), reconcile(context, BANK), reconcile(context, BANK)
     )
-    await again(context)
-    assert len(await booked(context.pool, charge_id)) == 1
-    # Later still, the bank is asked once more.
+    await check_hints_now(context)
+    assert len(await payments_of(context.pool, charge_id)) == 1
+    # A later callback makes the worker ask the bank once more.
     assert await hint(context, payment) == 1
-    await again(context)
-    assert await attempts_at(context.pool, payment["end_to_end_id"]) is None
-    assert len(await booked(context.pool, charge_id)) == 1
+    await check_hints_now(context)
+    assert await attempts_of(context.pool, payment["end_to_end_id"]) is None
+    assert len(await payments_of(context.pool, charge_id)) == 1
 
 
-async def test_every_item_of_a_callback_counts(context: Context, account: UUID, bank: RunningBank) -> None:
-    charge_ids = [await registered(context, account) for _ in range(3)]
+async def test_every_payment_in_a_callback_is_booked(context: Context, account: UUID, bank: RunningBank) -> None:
+    charge_ids = [await registered_charge(context, account) for _ in range(3)]
     payments = [(await pay(bank, charge_id))[0] for charge_id in charge_ids]
     assert await hint(context, *payments) == 3
     await drain_pix_hints(context)
     assert {await status_of(context.pool, charge_id) for charge_id in charge_ids} == {"paid"}
 
 
-async def test_a_forged_callback_moves_nothing_and_silences_nobody(
+async def test_a_forged_callback_books_nothing_and_does_not_hide_a_true_one(
     context: Context, account: UUID, bank: RunningBank
 ) -> None:
-    charge_id = await registered(context, account)
+    charge_id = await registered_charge(context, account)
     forged = {"end_to_end_id": f"E{new_id().hex[:31]}", "txid": charge_id.hex}
     await hint(context, forged)
     for _ in range(ATTEMPTS_MAX + 3):
-        await again(context)
-    assert await booked(context.pool, charge_id) == []
+        await check_hints_now(context)
+    assert await payments_of(context.pool, charge_id) == []
     assert await status_of(context.pool, charge_id) == "pending"
-    assert await attempts_at(context.pool, forged["end_to_end_id"]) is None
-    # The id comes true, and the bank tells us: it is looked into again.
+    assert await attempts_of(context.pool, forged["end_to_end_id"]) is None
+    # A real payment gets the forged id, and the bank calls back: the hint is checked again.
     (payment,) = await pay(bank, charge_id)
     await context.pool.execute(
         "UPDATE simulated_pix SET end_to_end_id = $1 WHERE end_to_end_id = $2",
         forged["end_to_end_id"], payment["end_to_end_id"],
     )  # fmt: skip
     assert await hint(context, forged) == 1
-    await again(context)
+    await check_hints_now(context)
     assert await status_of(context.pool, charge_id) == "paid"
 
 
-async def test_a_silent_bank_says_nothing_against_a_hint(context: Context, account: UUID, bank: RunningBank) -> None:
-    charge_id = await registered(context, account)
+async def test_checks_that_the_bank_does_not_answer_use_up_no_attempt_of_a_hint(
+    context: Context, account: UUID, bank: RunningBank
+) -> None:
+    charge_id = await registered_charge(context, account)
     (payment,) = await pay(bank, charge_id)
     await hint(context, payment)
     bank.wire.fault = "down"
     for _ in range(ATTEMPTS_MAX + 3):
-        await again(context)
-    assert await attempts_at(context.pool, payment["end_to_end_id"]) == 0
+        await check_hints_now(context)
+    assert await attempts_of(context.pool, payment["end_to_end_id"]) == 0
     bank.wire.fault = "up"
-    await again(context)
+    await check_hints_now(context)
     assert await status_of(context.pool, charge_id) == "paid"
 
 
-async def test_an_answer_that_stays_unreadable_is_asked_for_less_often_and_not_for_ever(
+async def test_a_hint_the_bank_never_answers_is_checked_ever_less_often_and_then_dropped(
     context: Context, account: UUID, bank: RunningBank
 ) -> None:
-    charge_id = await registered(context, account)
+    charge_id = await registered_charge(context, account)
     (payment,) = await pay(bank, charge_id)
     await hint(context, payment)
     bank.wire.fault = "down"
@@ -190,18 +196,18 @@ async def test_an_answer_that_stays_unreadable_is_asked_for_less_often_and_not_f
     for passed in (timedelta(0), timedelta(minutes=10), timedelta(days=6), KEPT + timedelta(minutes=1)):
         at = utc_now() + passed
         context.now = lambda at=at: at  # type: ignore[misc]
-        await again(context)
+        await check_hints_now(context)
         found = await context.pool.fetchrow(row, payment["end_to_end_id"])
         waits_s.append(None if found is None else round((found["due_at"] - at).total_seconds()))
     assert waits_s == [5, 60, 300, None]
 
 
-async def test_no_more_callbacks_are_kept_than_can_be_checked(
+async def test_callbacks_are_refused_while_too_many_wait_to_be_checked(
     context: Context, account: UUID, bank: RunningBank, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("commands.bank_orders.callback.WAITING_MAX", 3)
     await context.pool.execute("DELETE FROM bank_hint")
-    charge_ids = [await registered(context, account) for _ in range(4)]
+    charge_ids = [await registered_charge(context, account) for _ in range(4)]
     payments = [(await pay(bank, charge_id))[0] for charge_id in charge_ids]
     for payment in payments[:3]:
         assert await hint(context, payment) == 1
@@ -212,24 +218,28 @@ async def test_no_more_callbacks_are_kept_than_can_be_checked(
     assert await hint(context, payments[3]) == 1
 
 
-async def test_the_reconciler_finds_what_no_callback_told(context: Context, account: UUID, bank: RunningBank) -> None:
-    charge_ids = [await registered(context, account) for _ in range(2)]
+async def test_the_reconciler_books_payments_that_had_no_callback(
+    context: Context, account: UUID, bank: RunningBank
+) -> None:
+    charge_ids = [await registered_charge(context, account) for _ in range(2)]
     payments = await pay(bank, charge_ids[0], times=2) + await pay(bank, charge_ids[1], amount="12.33")
     bank.wire.fault = "down"
     assert await reconcile(context, BANK) == 0
-    assert await booked(context.pool, charge_ids[0]) == []
+    assert await payments_of(context.pool, charge_ids[0]) == []
     bank.wire.fault = "up"
     context.now = lambda: utc_now() + timedelta(seconds=1)
     assert await reconcile_all(context) >= 3
-    rows = await booked(context.pool, charge_ids[0]) + await booked(context.pool, charge_ids[1])
+    rows = await payments_of(context.pool, charge_ids[0]) + await payments_of(context.pool, charge_ids[1])
     assert {row["source"] for row in rows} == {payment["end_to_end_id"] for payment in payments}
     assert sorted(str(row["anomaly"]) for row in rows) == ["None", "amount_mismatch", "duplicate"]
     assert await status_of(context.pool, charge_ids[1]) == "pending"
-    assert await reconcile(context, BANK) == 0  # asked again, booked already
+    assert await reconcile(context, BANK) == 0  # the bank lists them again; they are booked already
 
 
-async def test_money_for_no_charge_of_ours_stops_nothing(context: Context, account: UUID, bank: RunningBank) -> None:
-    charge_id = await registered(context, account)
+async def test_payments_for_unknown_charges_do_not_stop_the_reconciler(
+    context: Context, account: UUID, bank: RunningBank
+) -> None:
+    charge_id = await registered_charge(context, account)
     await pay(bank, charge_id)
     await context.pool.execute(
         "INSERT INTO simulated_pix (world, end_to_end_id, txid, amount_cents, paid_at, payer_name, payer_document)"
@@ -242,7 +252,9 @@ async def test_money_for_no_charge_of_ours_stops_nothing(context: Context, accou
     assert await status_of(context.pool, charge_id) == "paid"
 
 
-async def test_the_bank_calls_back_until_it_is_heard(context: Context, account: UUID, bank: RunningBank) -> None:
+async def test_the_simulated_bank_repeats_a_callback_until_it_is_accepted(
+    context: Context, account: UUID, bank: RunningBank
+) -> None:
     heard: list[Any] = []
     twice = asyncio.Event()
 
@@ -252,7 +264,7 @@ async def test_the_bank_calls_back_until_it_is_heard(context: Context, account: 
         async with transaction(context.pool) as conn:
             await store_hints(conn, pix_hints(body), bank=BANK, now=utc_now())
         if len(heard) == 1:
-            return web.Response(status=500)  # kept, but the bank does not know
+            return web.Response(status=500)  # the hint is stored, but the bank gets an error
         twice.set()
         return web.Response()
 
@@ -263,12 +275,12 @@ async def test_the_bank_calls_back_until_it_is_heard(context: Context, account: 
     await web.TCPSite(runner, "127.0.0.1", 0).start()
     context.settings = msgspec.structs.replace(context.settings, base_url=f"http://127.0.0.1:{runner.addresses[0][1]}")
     try:
-        charge_id = await registered(context, account)
+        charge_id = await registered_charge(context, account)
         (payment,) = await pay(bank, charge_id)
         async with asyncio.timeout(30):
             await twice.wait()
         await drain_pix_hints(context)
-        assert len(await booked(context.pool, charge_id)) == 1
+        assert len(await payments_of(context.pool, charge_id)) == 1
         assert heard[0] == heard[1]
         (item,) = heard[0]["pix"]
         assert (item["endToEndId"], item["txid"], item["valor"]) == (
@@ -292,16 +304,16 @@ async def test_the_bank_calls_back_until_it_is_heard(context: Context, account: 
         b'{"pix":[{"txid":"' + b"g" * 32 + b'","endToEndId":"E1"}]}',
     ],
 )  # fmt: skip
-async def test_what_cannot_be_read_is_passed_over(conn: Any, body: bytes) -> None:
+async def test_unreadable_callbacks_are_ignored(conn: Any, body: bytes) -> None:
     assert await store_hints(conn, pix_hints(body), bank=BANK, now=utc_now()) == 0
 
 
-async def test_what_is_about_nothing_of_ours_is_counted_and_not_kept(
+async def test_callbacks_about_unknown_charges_are_counted_and_not_stored(
     context: Context, account: UUID, bank: RunningBank
 ) -> None:
-    """A stranger who knows the address of callbacks must not fill the table, nor have the bank asked in vain. Money
-    that did arrive for nothing of ours is found by the reconciler, and shown to staff."""
-    ours = await registered(context, account)
+    """A stranger who knows the callback address can neither fill the table nor cause needless calls to the bank. The
+    reconciler finds real payments to unknown txids and puts them into suspense for staff."""
+    ours = await registered_charge(context, account)
     (of_test,) = await make_charges(context.pool, account, [Location(1, f"bank.example.com/{new_id().hex}")], test=True)
     invented = new_id().hex
     before = REGISTRY.get_sample_value("bank_hints_unknown_total", {"bank": BANK}) or 0.0
@@ -335,8 +347,8 @@ async def test_what_is_about_nothing_of_ours_is_counted_and_not_kept(
     assert await context.pool.fetchval("SELECT amount_cents FROM suspense WHERE source = $1", source) == 4321
 
 
-async def test_a_callback_is_read_as_leniently_as_it_may_be(conn: Any, context: Context, account: UUID) -> None:
-    txid = (await registered(context, account)).hex
+async def test_a_callback_with_odd_fields_is_still_read(conn: Any, context: Context, account: UUID) -> None:
+    txid = (await registered_charge(context, account)).hex
     items = [
         {"txid": f"{txid} ", "endToEndId": f"E{txid[:31]}", "devolucoes": [{"id": "x"}], "chave": None},
         {"txid": txid, "endToEndId": "with blanks"},
@@ -350,10 +362,10 @@ async def test_a_callback_is_read_as_leniently_as_it_may_be(conn: Any, context: 
     assert [tuple(row) for row in rows] == [(f"E{txid[:31]}", txid), (f"txid:{txid}", txid)]
 
 
-async def test_a_callback_about_what_went_back_is_heard_after_the_one_about_the_payment(
+async def test_a_later_callback_about_a_booked_payment_books_what_the_bank_took_back(
     context: Context, account: UUID, bank: RunningBank
 ) -> None:
-    charge_id = await registered(context, account)
+    charge_id = await registered_charge(context, account)
     (payment,) = await pay(bank, charge_id)
     assert await hint(context, payment) == 1
     await drain_pix_hints(context)

@@ -1,4 +1,4 @@
-"""Orders to banks: what is asked is asked until the bank says yes or no, always with the same identifiers."""
+"""Bank orders for PIX: a call is repeated with the same identifiers until the bank accepts or refuses it."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -73,14 +73,14 @@ async def charge(context: Context, account: UUID, *, test: bool, **more: Any) ->
 
 
 async def cancel(context: Context, account: UUID, charge_id: UUID, test: bool) -> None:
-    wish = cancellation(
+    change = cancellation(
         charge_id, Owner.of(account, test), reason=CancelReason.CANCELLED, actor="test", request_id=None
     )
     async with transaction(context.pool) as conn:
-        await change_charges(conn, [wish], now=utc_now())
+        await change_charges(conn, [change], now=utc_now())
 
 
-async def state_at(context: Context, charge_id: UUID, test: bool) -> Any:
+async def cob_status(context: Context, charge_id: UUID, test: bool) -> Any:
     state = await context.banks.of(Mode.of(test), BANK).pix.get_cob(charge_id.hex)
     return state if isinstance(state, NotFound | Unknown) else state.status
 
@@ -90,30 +90,30 @@ async def events(pool: Pool, charge_id: UUID) -> list[str]:
     return [row["type"] for row in rows]
 
 
-async def test_a_charge_is_registered_in_either_mode(context: Context, account: UUID) -> None:
+async def test_a_pix_charge_is_registered_at_the_bank_in_both_modes(context: Context, account: UUID) -> None:
     for test in (True, False):
         charge_id = await charge(context, account, test=test, description="Pão")
         assert await drain_orders(context, Mode.of(test)) == 1
         assert (await order_of(context.pool, charge_id))["state"] == "done"
-        assert await state_at(context, charge_id, test) == "ATIVA"
+        assert await cob_status(context, charge_id, test) == "ATIVA"
         assert await drain_orders(context, Mode.of(test)) == 0
 
 
-async def test_what_was_claimed_before_a_process_stood_still_is_left_to_whoever_has_it_by_now(
+async def test_a_worker_that_stalled_past_its_time_for_calls_does_not_call_the_bank(
     context: Context, account: UUID, bank: RunningBank, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     charge_id = await charge(context, account, test=False)
     with monkeypatch.context() as late:
-        late.setattr("workers.orders.pix.CALL_S", 0.0)  # is over when the claim is answered
+        late.setattr("workers.orders.pix.CALL_S", 0.0)  # the time for calls is over when the claim returns
         assert await drain_orders(context, Mode.PRODUCTION) == 1
     assert not [each for each in bank.requests if each.startswith("PUT /pix/v2/cob")]
     await context.pool.execute("UPDATE bank_order SET lease_until = '-infinity' WHERE charge_id = $1", charge_id)
     assert await release_orders(context) == 1
     assert await drain_orders(context, Mode.PRODUCTION) == 1
-    assert await state_at(context, charge_id, test=False) == "ATIVA"
+    assert await cob_status(context, charge_id, test=False) == "ATIVA"
 
 
-async def test_a_silent_bank_is_asked_again_with_the_same_txid(
+async def test_an_unanswered_registration_is_repeated_with_the_same_txid(
     context: Context, account: UUID, bank: RunningBank
 ) -> None:
     charge_id = await charge(context, account, test=False)
@@ -133,7 +133,9 @@ async def test_a_silent_bank_is_asked_again_with_the_same_txid(
     }
 
 
-async def test_a_refusal_for_good_fails_the_charge_once(context: Context, account: UUID, bank: RunningBank) -> None:
+async def test_a_final_refusal_by_the_bank_fails_the_charge_once(
+    context: Context, account: UUID, bank: RunningBank
+) -> None:
     charge_id = await charge(context, account, test=False)
     bank.wire.fault = "refuse"
     await drain_orders(context, Mode.PRODUCTION)
@@ -150,7 +152,7 @@ async def test_a_refusal_for_good_fails_the_charge_once(context: Context, accoun
     }
 
 
-async def test_the_sandbox_bank_acts_as_asked(context: Context, account: UUID) -> None:
+async def test_the_sandbox_bank_plays_the_scenario_of_the_charge(context: Context, account: UUID) -> None:
     pool = context.pool
     refused = await charge(context, account, test=True, scenario="refuse")
     away = await charge(context, account, test=True, scenario="unavailable")
@@ -159,8 +161,8 @@ async def test_the_sandbox_bank_acts_as_asked(context: Context, account: UUID) -
     await drain_orders(context, Mode.SANDBOX)
     assert await status_of(pool, refused) == "failed"
     assert (await order_of(pool, plain))["state"] == "done"
-    assert await state_at(context, away, True) == NotFound()
-    assert await state_at(context, lost, True) == "ATIVA"  # done, but nobody heard
+    assert await cob_status(context, away, True) == NotFound()
+    assert await cob_status(context, lost, True) == "ATIVA"  # registered, but the reply was lost
     assert (await order_of(pool, lost))["state"] == "waiting"
     for _ in range(2):
         await due_now(pool, away)
@@ -168,32 +170,34 @@ async def test_the_sandbox_bank_acts_as_asked(context: Context, account: UUID) -
         await drain_orders(context, Mode.SANDBOX)
     assert (await order_of(pool, lost))["state"] == (await order_of(pool, away))["state"] == "done"
     assert (await order_of(pool, away))["attempts"] == 3
-    assert await state_at(context, away, True) == "ATIVA"
+    assert await cob_status(context, away, True) == "ATIVA"
     assert await pool.fetchval("SELECT count(*) FROM simulated_cob WHERE txid = $1", lost.hex) == 1
 
 
-async def becomes(context: Context, charge_id: UUID, state: str) -> None:
+async def wait_for_order_state(context: Context, charge_id: UUID, state: str) -> None:
     async def has_become() -> bool:
         return bool((await order_of(context.pool, charge_id))["state"] == state)
 
     await until_answer(has_become)
 
 
-async def test_a_slow_answer_holds_up_no_other_order(
+async def test_a_slow_bank_answer_does_not_delay_other_orders(
     context: Context, account: UUID, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("banks.scenario.SLOW_S", 4.0)
     slow = await charge(context, account, test=True, scenario="slow")
     draining = asyncio.create_task(drain_orders(context, Mode.SANDBOX))
-    await becomes(context, slow, "working")
+    await wait_for_order_state(context, slow, "working")
     quick = await charge(context, account, test=True)
-    await becomes(context, quick, "done")
+    await wait_for_order_state(context, quick, "done")
     assert (await order_of(context.pool, slow))["state"] == "working"
     await draining
     assert (await order_of(context.pool, slow))["state"] == "done"
 
 
-async def test_one_bad_order_takes_no_neighbour_down(context: Context, account: UUID) -> None:
+async def test_a_broken_or_refused_order_does_not_affect_the_others_of_its_batch(
+    context: Context, account: UUID
+) -> None:
     good = [await charge(context, account, test=True) for _ in range(3)]
     (nowhere,) = await make_charges(context.pool, account, [Location(2**40, "x/y")], test=True)
     broken = await charge(context, account, test=True, location_id="seven")
@@ -205,20 +209,20 @@ async def test_one_bad_order_takes_no_neighbour_down(context: Context, account: 
     assert await status_of(context.pool, broken) == "pending"
 
 
-async def test_what_nobody_may_pay_any_more_is_not_registered(context: Context, account: UUID) -> None:
+async def test_a_cancelled_charge_is_not_registered_at_the_bank(context: Context, account: UUID) -> None:
     for test in (True, False):
         charge_id = await charge(context, account, test=test)
         await cancel(context, account, charge_id, test)
         for _ in range(2):
             await drain_orders(context, Mode.of(test))
             await due_now(context.pool, charge_id)
-        assert await state_at(context, charge_id, test) == NotFound()
+        assert await cob_status(context, charge_id, test) == NotFound()
         assert (await order_of(context.pool, charge_id))["state"] == "done"
         assert (await order_of(context.pool, charge_id, "cob_remove"))["state"] == "done"
 
 
-@pytest.mark.parametrize("arrives", [True, False], ids=["it arrives", "it does not"])
-async def test_a_no_is_not_believed_while_a_lost_request_may_still_register_the_charge(
+@pytest.mark.parametrize("arrives", [True, False], ids=["the lost request arrives", "it never arrives"])
+async def test_a_refusal_is_not_final_while_a_lost_request_may_still_register_the_charge(
     context: Context, account: UUID, bank: RunningBank, table_owner: Pool, *, arrives: bool
 ) -> None:
     charge_id = await charge(context, account, test=False)
@@ -253,7 +257,7 @@ async def test_a_cancelled_charge_is_removed_at_the_bank_even_while_it_is_being_
     charge_id = await charge(context, account, test=False)
     bank.wire.fault = "down"
     await drain_orders(context, Mode.PRODUCTION)
-    # Somebody else holds the registration while the removal comes up.
+    # Another worker holds the registration when the removal becomes due.
     held = "UPDATE bank_order SET state = 'working', lease_until = now() + interval '1 minute' WHERE charge_id = $1"
     await context.pool.execute(held, charge_id)
     await cancel(context, account, charge_id, False)
@@ -270,13 +274,13 @@ async def test_a_cancelled_charge_is_removed_at_the_bank_even_while_it_is_being_
     await due_now(context.pool, charge_id)
     await drain_orders(context, Mode.PRODUCTION)
     assert (await order_of(context.pool, charge_id, "cob_remove"))["state"] == "done"
-    assert await state_at(context, charge_id, False) == "REMOVIDA_PELO_USUARIO_RECEBEDOR"
+    assert await cob_status(context, charge_id, False) == "REMOVIDA_PELO_USUARIO_RECEBEDOR"
 
 
-async def simulate(context: Context, account: UUID, charge_id: UUID) -> str:
-    """Its payer pays, as simulate-payment has it; answers the endToEndId."""
+async def simulate_payment(context: Context, account: UUID, charge_id: UUID) -> str:
+    """Pay the charge as simulate-payment does; return the endToEndId."""
     end_to_end_id = f"E99999999202611211200{new_id().hex[-11:]}"
-    wish = simulated_payment(
+    change = simulated_payment(
         charge_id,
         Owner(account, Mode.SANDBOX),
         end_to_end_id=end_to_end_id,
@@ -286,7 +290,7 @@ async def simulate(context: Context, account: UUID, charge_id: UUID) -> str:
         fees=NO_FEES,
     )
     async with transaction(context.pool) as conn:
-        await change_charges(conn, [wish], now=utc_now())
+        await change_charges(conn, [change], now=utc_now())
     return end_to_end_id
 
 
@@ -308,8 +312,8 @@ async def test_a_test_charge_that_is_paid_at_once_is_concluded_at_the_simulated_
     draining = None
     if paid == "while its cob is put":
         draining = asyncio.create_task(drain_orders(context, Mode.SANDBOX))
-        await becomes(context, charge_id, "working")
-    end_to_end_id = await simulate(context, account, charge_id)
+        await wait_for_order_state(context, charge_id, "working")
+    end_to_end_id = await simulate_payment(context, account, charge_id)
     for _ in range(2):
         await drain_orders(context, Mode.SANDBOX)
         await due_now(context.pool, charge_id)
@@ -322,8 +326,8 @@ async def test_a_test_charge_that_is_paid_at_once_is_concluded_at_the_simulated_
     assert await context.pool.fetchval(ever(states), charge_id) == ["done"]
 
 
-async def test_a_cob_and_its_payment_that_are_written_at_the_same_moment_meet(context: Context, account: UUID) -> None:
-    """Neither statement sees what the other has not committed yet."""
+async def test_a_cob_and_its_payment_written_at_the_same_moment_are_matched(context: Context, account: UUID) -> None:
+    """Neither statement sees the other's uncommitted row."""
     sandbox = context.banks.sandbox
     for location in await locations(context, True, 40):
         txid, now = new_id().hex, utc_now()
@@ -340,7 +344,7 @@ async def test_a_cob_and_its_payment_that_are_written_at_the_same_moment_meet(co
 async def test_a_simulated_payment_is_in_the_sandbox_banks_books(context: Context, account: UUID) -> None:
     charge_id = await charge(context, account, test=True)
     await drain_orders(context, Mode.SANDBOX)
-    end_to_end_id = await simulate(context, account, charge_id)
+    end_to_end_id = await simulate_payment(context, account, charge_id)
     await drain_orders(context, Mode.SANDBOX)
     state: Any = await context.banks.sandbox.pix.get_cob(charge_id.hex)
     assert state.status == "CONCLUIDA"
@@ -348,15 +352,17 @@ async def test_a_simulated_payment_is_in_the_sandbox_banks_books(context: Contex
     assert isinstance(await context.banks.sandbox.pix.remove_cob(charge_id.hex), Rejected)
 
 
-async def lease_ends(context: Context, charge_id: UUID) -> None:
+async def end_lease(context: Context, charge_id: UUID) -> None:
     await context.pool.execute("UPDATE bank_order SET lease_until = now() WHERE charge_id = $1", charge_id)
 
 
-async def test_a_worker_whose_clock_is_ahead_takes_no_order_that_another_does(context: Context, account: UUID) -> None:
+async def test_a_worker_whose_clock_is_ahead_does_not_take_an_order_another_worker_holds(
+    context: Context, account: UUID
+) -> None:
     charge_id = await charge(context, account, test=False)
     answer: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
     draining = asyncio.create_task(drain_orders(worker_cut_off(context, answer), Mode.PRODUCTION))
-    await becomes(context, charge_id, "working")
+    await wait_for_order_state(context, charge_id, "working")
     context.now = lambda: utc_now() + timedelta(hours=1)
     assert await release_orders(context) == 0
     assert await drain_orders(context, Mode.PRODUCTION) == 0
@@ -364,30 +370,30 @@ async def test_a_worker_whose_clock_is_ahead_takes_no_order_that_another_does(co
     await draining
 
 
-async def test_the_lease_of_a_dead_worker_returns(context: Context, account: UUID) -> None:
+async def test_the_order_of_a_dead_worker_is_claimed_again_once_its_lease_ends(context: Context, account: UUID) -> None:
     charge_id = await charge(context, account, test=False)
     dead = worker_cut_off(context)
     draining = asyncio.create_task(drain_orders(dead, Mode.PRODUCTION))
-    await becomes(context, charge_id, "working")
+    await wait_for_order_state(context, charge_id, "working")
     draining.cancel()
     await asyncio.gather(draining, return_exceptions=True)
     assert (await order_of(context.pool, charge_id))["state"] == "working"
     assert await drain_orders(context, Mode.PRODUCTION) == 0
-    assert await release_orders(context) == 0  # not before its time
-    await lease_ends(context, charge_id)
+    assert await release_orders(context) == 0  # the lease has not ended yet
+    await end_lease(context, charge_id)
     assert await release_orders(context) == 1
     assert await drain_orders(context, Mode.PRODUCTION) == 1
     assert (await order_of(context.pool, charge_id))["state"] == "done"
 
 
-async def test_an_answer_that_comes_after_the_lease_changes_nothing(context: Context, account: UUID) -> None:
+async def test_a_bank_answer_that_comes_after_the_lease_ended_changes_nothing(context: Context, account: UUID) -> None:
     charge_id = await charge(context, account, test=False)
     answer: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
     late = worker_cut_off(context, answer)
     draining = asyncio.create_task(drain_orders(late, Mode.PRODUCTION))
-    await becomes(context, charge_id, "working")
-    late.stopping.set()  # else it may be the one that takes the order again
-    await lease_ends(context, charge_id)
+    await wait_for_order_state(context, charge_id, "working")
+    late.stopping.set()  # else this worker may claim the order again itself
+    await end_lease(context, charge_id)
     assert await release_orders(context) == 1
     await drain_orders(context, Mode.PRODUCTION)
     assert (await order_of(context.pool, charge_id))["state"] == "done"
@@ -398,19 +404,19 @@ async def test_an_answer_that_comes_after_the_lease_changes_nothing(context: Con
 
 
 @pytest.mark.parametrize("too_late", [Rejected("X", "too late"), Unknown("too late")], ids=["no", "unknown"])
-async def test_an_answer_that_comes_while_another_has_the_lease_changes_nothing(
+async def test_a_bank_answer_that_comes_while_another_worker_holds_the_lease_changes_nothing(
     context: Context, account: UUID, too_late: Rejected | Unknown
 ) -> None:
     charge_id = await charge(context, account, test=False)
     answer: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
     late, other = worker_cut_off(context, answer), worker_cut_off(context)
     draining = asyncio.create_task(drain_orders(late, Mode.PRODUCTION))
-    await becomes(context, charge_id, "working")
-    late.stopping.set()  # else it may be the one that takes the order again
-    await lease_ends(context, charge_id)
+    await wait_for_order_state(context, charge_id, "working")
+    late.stopping.set()  # else this worker may claim the order again itself
+    await end_lease(context, charge_id)
     assert await release_orders(context) == 1
     taken_over = asyncio.create_task(drain_orders(other, Mode.PRODUCTION))
-    await becomes(context, charge_id, "working")
+    await wait_for_order_state(context, charge_id, "working")
     answer.set_result(too_late)
     await draining
     order = await order_of(context.pool, charge_id)
@@ -421,7 +427,7 @@ async def test_an_answer_that_comes_while_another_has_the_lease_changes_nothing(
 
 
 def worker_cut_off(context: Context, answer: "asyncio.Future[Any] | None" = None) -> Context:
-    """The context of another worker, whose bank does not answer before `answer` is there."""
+    """The context of another worker, whose bank gives `answer` once it is set, or never answers."""
     silent = answer or asyncio.get_running_loop().create_future()
 
     class Silent:
@@ -443,7 +449,9 @@ def worker_cut_off(context: Context, answer: "asyncio.Future[Any] | None" = None
     })  # fmt: skip
 
 
-async def test_the_bank_is_told_once_where_to_call_us_back(context: Context, account: UUID, bank: RunningBank) -> None:
+async def test_our_callback_address_is_registered_once_and_again_when_it_changes(
+    context: Context, account: UUID, bank: RunningBank
+) -> None:
     for _ in range(2):
         await charge(context, account, test=False)
         await drain_orders(context, Mode.PRODUCTION)
@@ -460,8 +468,8 @@ async def test_the_bank_is_told_once_where_to_call_us_back(context: Context, acc
     assert callback.url.endswith("/bank/another")
 
 
-async def test_a_key_whose_address_the_bank_refuses_keeps_no_other_from_being_registered(context: Context) -> None:
-    """It comes first in every round, and its bank never takes it. Without an answer nothing more is asked."""
+async def test_a_pix_key_the_bank_refuses_does_not_block_the_callbacks_of_other_keys(context: Context) -> None:
+    """The refused key comes first in every round. After a call without an answer the round ends."""
     asked, silent = list[str](), asyncio.Event()
 
     class Choosing:
@@ -491,16 +499,17 @@ async def test_a_key_whose_address_the_bank_refuses_keeps_no_other_from_being_re
 
 
 @pytest.mark.parametrize("description", ["ã" * 200, "", None], ids=["long", "empty", "none"])
-async def test_a_test_charge_is_at_its_bank_from_the_statement_that_creates_it(
+async def test_the_statement_that_creates_a_test_charge_also_registers_it_at_the_simulated_bank(
     context: Context, account: UUID, description: str | None
 ) -> None:
-    """As its port would put it: a scenario sends a charge there, and this one changes nothing."""
+    """The cob is the one the bank's port would write: a charge with a scenario goes through the port, and lost_reply
+    changes nothing of the cob."""
     find = (
         "SELECT txid, status, revisao, amount_cents, pix_key, description, payer_sealed, expires_in_s"
         " FROM simulated_cob WHERE txid = ANY($1::text[])"
     )
     at_once = await charge(context, account, test=True, description=description, ordered=False)
-    assert await state_at(context, at_once, True) == "ATIVA"
+    assert await cob_status(context, at_once, True) == "ATIVA"
     assert await order_of(context.pool, at_once) is None
     asked = await charge(context, account, test=True, description=description, scenario="lost_reply")
     for _ in range(2):
@@ -508,21 +517,21 @@ async def test_a_test_charge_is_at_its_bank_from_the_statement_that_creates_it(
         await due_now(context.pool, asked)
     cobs = {row["txid"]: dict(row) for row in await context.pool.fetch(find, [at_once.hex, asked.hex])}
     assert cobs[at_once.hex] | {"txid": ""} == cobs[asked.hex] | {"txid": ""}
-    # What is paid, or cancelled, finds it there.
+    # A payment and a cancellation find the cob.
     paid, cancelled = [await charge(context, account, test=True, ordered=False) for _ in range(2)]
-    await simulate(context, account, paid)
+    await simulate_payment(context, account, paid)
     await cancel(context, account, cancelled, True)
     await drain_orders(context, Mode.SANDBOX)
-    assert await state_at(context, paid, True) == "CONCLUIDA"
-    assert await state_at(context, cancelled, True) == "REMOVIDA_PELO_USUARIO_RECEBEDOR"
+    assert await cob_status(context, paid, True) == "CONCLUIDA"
+    assert await cob_status(context, cancelled, True) == "REMOVIDA_PELO_USUARIO_RECEBEDOR"
 
 
-async def test_no_production_charge_is_written_without_its_order(context: Context, account: UUID) -> None:
+async def test_no_production_charge_is_stored_without_its_bank_order(context: Context, account: UUID) -> None:
     with pytest.raises(asyncpg.NotNullViolationError):
         await charge(context, account, test=False, ordered=False)
 
 
-async def test_two_workers_register_each_test_charge_once(context: Context, account: UUID) -> None:
+async def test_concurrent_drains_register_each_test_charge_once(context: Context, account: UUID) -> None:
     charge_ids = await make_charges(context.pool, account, await locations(context, True, 300), test=True)
     taken = await asyncio.gather(*(drain_orders(context, Mode.SANDBOX) for _ in range(4)))
     assert sum(taken) == len(charge_ids)
@@ -532,7 +541,7 @@ async def test_two_workers_register_each_test_charge_once(context: Context, acco
     assert [tuple(row) for row in rows] == [("done", 1)] * len(charge_ids)
 
 
-async def test_a_test_charge_that_is_over_by_its_accounts_clock_is_not_registered(
+async def test_a_test_charge_expired_by_its_accounts_sandbox_clock_is_not_registered(
     context: Context, account: UUID
 ) -> None:
     now, later = [await charge(context, account, test=True) for _ in range(2)]
@@ -541,12 +550,12 @@ async def test_a_test_charge_that_is_over_by_its_accounts_clock_is_not_registere
     )  # fmt: skip
     await context.pool.execute("UPDATE charge SET expires_at = now() + interval '800 days' WHERE charge_id = $1", later)
     await drain_orders(context, Mode.SANDBOX)
-    assert await state_at(context, now, True) == NotFound()
-    assert await state_at(context, later, True) == "ATIVA"
+    assert await cob_status(context, now, True) == NotFound()
+    assert await cob_status(context, later, True) == "ATIVA"
     assert {(await order_of(context.pool, each))["state"] for each in (now, later)} == {"done"}
 
 
-async def test_a_location_that_has_a_cob_takes_no_second_one(context: Context, account: UUID) -> None:
+async def test_a_second_cob_on_the_same_location_is_refused(context: Context, account: UUID) -> None:
     (place,) = await locations(context, True)
     first, second = await make_charges(context.pool, account, [place, place], test=True)
     await drain_orders(context, Mode.SANDBOX)
@@ -557,7 +566,7 @@ async def test_a_location_that_has_a_cob_takes_no_second_one(context: Context, a
     assert (await order_of(context.pool, third))["state"] == "refused"
 
 
-async def test_a_heap_of_sandbox_orders_is_done_in_batches(context: Context, account: UUID) -> None:
+async def test_a_thousand_sandbox_orders_are_executed_in_batches(context: Context, account: UUID) -> None:
     charge_ids = await make_charges(context.pool, account, await locations(context, True, 1000), test=True)
     pool, borrowed = context.pool, 0
 
@@ -580,4 +589,4 @@ async def test_a_heap_of_sandbox_orders_is_done_in_batches(context: Context, acc
         [each.hex for each in charge_ids],
     )
     assert cobs == 1000
-    assert 0 < borrowed < 100, "one by one a connection is borrowed for each"
+    assert 0 < borrowed < 100, "without batches each order would borrow a connection"

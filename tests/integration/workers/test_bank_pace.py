@@ -1,4 +1,4 @@
-"""What a worker asks a slow bank it asks at once, as many as its settings say, and goes on as each answer comes."""
+"""A worker makes as many bank calls at once as its settings allow, and the next one as soon as an answer comes."""
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Sequence
@@ -27,7 +27,7 @@ CALLS = 8
 
 
 class Slow:
-    """A bank of one cob after the other: an answer comes when the test lets it."""
+    """A bank that takes one cob per call and answers when the test lets it."""
 
     def __init__(self) -> None:
         self.asked: dict[str, asyncio.Event] = {}
@@ -105,8 +105,8 @@ async def charges(pool: Pool, count: int, times: DueTimes | None = None) -> list
     return await make_charges(pool, account, places, test=False, due_times=times)
 
 
-async def called_back(pool: Pool, charge_ids: Sequence[UUID]) -> None:
-    """The bank has told of a payment of each; whose registration waits."""
+async def store_callbacks(pool: Pool, charge_ids: Sequence[UUID]) -> None:
+    """Store a callback about a payment of each charge, and postpone the registrations for ever."""
     await pool.execute("UPDATE bank_order SET due_at = 'infinity' WHERE charge_id = ANY($1)", charge_ids)
     for charge_id in charge_ids:
         txid = charge_id.hex.encode()
@@ -115,88 +115,92 @@ async def called_back(pool: Pool, charge_ids: Sequence[UUID]) -> None:
             await store_hints(conn, pix_hints(body), bank=BANK, now=utc_now())
 
 
-async def comes(true: Callable[[], bool]) -> None:
+async def wait_until(true: Callable[[], bool]) -> None:
     async with asyncio.timeout(30):
         while not true():  # noqa: ASYNC110
             await asyncio.sleep(0.01)
 
 
-async def goes_on(bank: Slow, working: "asyncio.Task[int]", count: int) -> None:
-    """While the slowest answer is awaited, all others are asked for, CALLS at a time."""
-    await comes(lambda: len(bank.asked) == CALLS)
+async def assert_none_waits_for_the_slowest(bank: Slow, working: "asyncio.Task[int]", count: int) -> None:
+    """While the slowest answer is awaited, all other calls are made, CALLS at a time."""
+    await wait_until(lambda: len(bank.asked) == CALLS)
     slowest = next(iter(bank.asked))
     for number in range(1, count - CALLS + 1):
         bank.let(next(txid for txid in bank.asked if txid != slowest))
-        await comes(lambda number=number: bank.calls == CALLS + number)  # type: ignore[misc]
+        await wait_until(lambda number=number: bank.calls == CALLS + number)  # type: ignore[misc]
     assert slowest in bank.asked
     assert bank.under_way_max == CALLS
     bank.let_all()
     assert await working == count
 
 
-async def test_cobs_are_registered_so_many_at_once_and_none_waits_for_the_slowest(
+async def test_cobs_are_registered_concurrently_and_none_waits_for_the_slowest(
     context: Context, bank: Slow, pool: Pool
 ) -> None:
     charge_ids = await charges(pool, 3 * CALLS)
-    await goes_on(bank, asyncio.create_task(drain_orders(context, Mode.PRODUCTION)), len(charge_ids))
+    await assert_none_waits_for_the_slowest(
+        bank, asyncio.create_task(drain_orders(context, Mode.PRODUCTION)), len(charge_ids)
+    )
     left = "SELECT count(*) FROM bank_order WHERE charge_id = ANY($1)"
     assert await pool.fetchval(left, charge_ids) == 0
 
 
 @pytest.mark.parametrize("duty", ["cobs", "callbacks"])
-async def test_two_workers_have_twice_as_much_under_way(context: Context, bank: Slow, pool: Pool, duty: str) -> None:
+async def test_two_workers_make_twice_as_many_bank_calls_at_once(
+    context: Context, bank: Slow, pool: Pool, duty: str
+) -> None:
     charge_ids = await charges(pool, 4 * CALLS)
     if duty == "callbacks":
-        await called_back(pool, charge_ids)
+        await store_callbacks(pool, charge_ids)
     drain = partial(drain_orders, mode=Mode.PRODUCTION) if duty == "cobs" else drain_pix_hints
     working = [asyncio.create_task(drain(context)) for _ in range(2)]
-    await comes(lambda: bank.under_way == 2 * CALLS)
+    await wait_until(lambda: bank.under_way == 2 * CALLS)
     bank.let_all()
     assert sum(await asyncio.gather(*working)) == len(charge_ids)
     assert bank.under_way_max == 2 * CALLS
 
 
-async def test_a_burst_of_one_account_keeps_anothers_order_waiting_for_one_answer_only(
+async def test_a_burst_of_one_account_delays_another_accounts_order_by_one_bank_answer_only(
     context: Context, bank: Slow, pool: Pool
 ) -> None:
     times = DueTimes(1)
     many = await charges(pool, 5 * CALLS, times)
     working = asyncio.create_task(drain_orders(context, Mode.PRODUCTION))
-    await comes(lambda: len(bank.asked) == CALLS)
+    await wait_until(lambda: len(bank.asked) == CALLS)
     (other,) = await charges(pool, 1, times)
     bank.let(next(iter(bank.asked)))
-    await comes(lambda: bank.calls == CALLS + 1)
+    await wait_until(lambda: bank.calls == CALLS + 1)
     assert other.hex in bank.asked
     bank.let_all()
     assert await working == len(many) + 1
 
 
-async def test_callbacks_are_checked_so_many_at_once_and_none_waits_for_the_slowest(
+async def test_callbacks_are_checked_concurrently_and_none_waits_for_the_slowest(
     context: Context, bank: Slow, pool: Pool
 ) -> None:
     charge_ids = await charges(pool, 3 * CALLS)
-    await called_back(pool, charge_ids)
-    await goes_on(bank, asyncio.create_task(drain_pix_hints(context)), len(charge_ids))
+    await store_callbacks(pool, charge_ids)
+    await assert_none_waits_for_the_slowest(bank, asyncio.create_task(drain_pix_hints(context)), len(charge_ids))
     assert {await status_of(pool, charge_id) for charge_id in charge_ids} == {"paid"}
     unchecked = "SELECT count(*) FROM bank_hint WHERE txid = ANY($1)"
     assert await pool.fetchval(unchecked, [charge_id.hex for charge_id in charge_ids]) == 0
 
 
-async def test_boletos_that_a_bank_does_not_tell_about_keep_no_callback_of_a_pix_waiting(
+async def test_boleto_lookups_without_an_answer_do_not_delay_pix_callbacks(
     context: Context, bank: Slow, pool: Pool
 ) -> None:
-    """They are asked about at another API of the bank, which may hang by itself."""
+    """Boletos are looked up at another API of the bank, which may hang while the PIX API answers."""
     await pool.execute(
         "INSERT INTO bank_hint (bank, about, txid, received_at, due_at)"
         " SELECT $1, 'boleto:' || n, n::text, now(), now() FROM generate_series(1, $2) AS n",
         BANK, 2 * CALLS,
     )  # fmt: skip
     boletos = asyncio.create_task(drain_boleto_hints(context))
-    await comes(lambda: len(bank.asked) == CALLS)
+    await wait_until(lambda: len(bank.asked) == CALLS)
     (paid,) = await charges(pool, 1)
-    await called_back(pool, [paid])
+    await store_callbacks(pool, [paid])
     pix = asyncio.create_task(drain_pix_hints(context))
-    await comes(lambda: paid.hex in bank.asked)
+    await wait_until(lambda: paid.hex in bank.asked)
     bank.let(paid.hex)
     await pix
     assert await status_of(pool, paid) == "paid"
@@ -204,7 +208,7 @@ async def test_boletos_that_a_bank_does_not_tell_about_keep_no_callback_of_a_pix
     assert await boletos == 2 * CALLS
 
 
-async def test_a_callback_whose_booking_fails_here_takes_no_neighbour_down(
+async def test_a_callback_whose_check_fails_does_not_affect_the_others(
     context: Context, bank: Slow, pool: Pool
 ) -> None:
     """Its check is due again when its lease ends; the others are booked."""
@@ -226,10 +230,10 @@ async def test_a_callback_whose_booking_fails_here_takes_no_neighbour_down(
     assert (await status_of(pool, good), await status_of(pool, bad)) == ("paid", "pending")
 
 
-async def test_a_bank_that_does_not_take_our_address_for_callbacks_keeps_no_cob_waiting(
+async def test_a_hanging_registration_of_our_callback_address_does_not_delay_cobs(
     context: Context, bank: Slow, pool: Pool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Told with each claim, calls that hang would soon be all that are under way."""
+    """Repeated with each claim, hanging calls would soon fill every place for bank calls."""
     told = 0
     silent = asyncio.Event()
 
@@ -240,14 +244,14 @@ async def test_a_bank_that_does_not_take_our_address_for_callbacks_keeps_no_cob_
         return Done(None)
 
     monkeypatch.setattr(bank, "register_callback", register_callback)
-    monkeypatch.setattr("workers.orders.pix.CALL_S", 120.0)  # longer than this test: nothing ends while it is told
+    monkeypatch.setattr("workers.orders.pix.CALL_S", 120.0)  # longer than this test, so that no call times out
     bank.at_once = True
     await charges(pool, 1)
     working = asyncio.create_task(drain_orders(context, Mode.PRODUCTION))
-    await comes(lambda: told == 1)
+    await wait_until(lambda: told == 1)
     for count in range(2, 2 * CALLS):
         await charges(pool, 1)
-        await comes(lambda count=count: bank.calls == count)  # type: ignore[misc]
+        await wait_until(lambda count=count: bank.calls == count)  # type: ignore[misc]
     assert told == 1
     silent.set()
     await working

@@ -1,5 +1,6 @@
-"""Boletos of production mode paid at the simulated bank's own process: told by callback or found by the reconciler,
-confirmed by asking, booked once; too little, too much, twice, too late and after all (contract sections 6 and 7)."""
+"""Production boletos paid at the simulated bank's own process: reported by callback or found by the reconciler,
+confirmed at the bank, booked once; with less or more than the amount, twice, late, after cancellation (contract
+sections 6 and 7)."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -39,20 +40,20 @@ def number_of(charge: dict[str, Any]) -> str:
 
 
 async def pay(system: System, client: ApiClient, charge: dict[str, Any], **more: Any) -> None:
-    """A payer pays at the bank, whatever state the boleto is in: he has it in hand."""
+    """Pay at the bank, whatever state the boleto is in: the payer has it on paper."""
     body = {"number": number_of(charge), "force": True, **more}
     async with client.http.post(f"{system.bank_url}/simulated/pay", json=body) as answer:
         assert answer.status == 200, await answer.text()
 
 
 async def pay_by_command(system: System, charge: dict[str, Any], *more: str) -> list[dict[str, Any]]:
-    """`quita bank pay`: the payments the bank took."""
+    """Run `quita bank pay`; return the payments the bank took."""
     said = await asyncio.to_thread(system.json, "bank", "pay", "--charge-id", charge["charge_id"], *more)
     payments: list[dict[str, Any]] = said["payments"]
     return payments
 
 
-async def becomes(client: ApiClient, charge_id: str, status: str) -> dict[str, Any]:
+async def wait_for_status(client: ApiClient, charge_id: str, status: str) -> dict[str, Any]:
     async def now() -> dict[str, Any] | None:
         charge = await client.charge(charge_id)
         return charge if charge["status"] == status else None
@@ -62,7 +63,7 @@ async def becomes(client: ApiClient, charge_id: str, status: str) -> dict[str, A
 
 
 async def payments_of(client: ApiClient, charge_id: str, count: int = 1) -> list[dict[str, Any]]:
-    """The charge's payments, oldest first, once there are so many."""
+    """The charge's payments, oldest first, once there are `count`."""
 
     async def there() -> list[dict[str, Any]] | None:
         found = await client.all("/v1/payments", charge_id=charge_id, order="asc")
@@ -74,7 +75,7 @@ async def payments_of(client: ApiClient, charge_id: str, count: int = 1) -> list
 
 
 async def call_back(system: System, client: ApiClient, items: Any, token: str = CALLBACK_TOKEN) -> int:
-    """Tell as the bank does: BAIXA OPERACIONAL, an array of payments."""
+    """Send a callback as the bank does: BAIXA OPERACIONAL, an array of payments. Return the HTTP status."""
     url = f"{system.base_url}/bank/{token}/boletos"
     async with client.http.post(url, data=msgspec.json.encode(items)) as answer:
         await answer.read()
@@ -86,8 +87,8 @@ def announcement(number: str, operation: int = 1) -> dict[str, Any]:
 
 
 @asynccontextmanager
-async def deaf_to_callbacks(system: System) -> AsyncIterator[None]:
-    """The bank tells an address where nobody is."""
+async def callbacks_lost(system: System) -> AsyncIterator[None]:
+    """Let the bank send its callbacks to an address where nothing listens."""
     async with aiohttp.ClientSession() as http:
         url = f"{system.bank_url}/simulated/boleto-webhook"
         async with http.get(url) as answer:
@@ -102,8 +103,8 @@ async def deaf_to_callbacks(system: System) -> AsyncIterator[None]:
 
 
 @asynccontextmanager
-async def worker_of(system: System) -> AsyncIterator[Context]:
-    """What the duties of the running system are handed, for a round of them here and now."""
+async def worker_context_of(system: System) -> AsyncIterator[Context]:
+    """A worker's context on the running system, to run its duties from a test."""
     settings = read_settings(
         {
             "DATABASE_URL": system.database_url, "REDIS_URL": system.redis_url, "BANK_URL": system.bank_url,
@@ -127,14 +128,14 @@ async def worker_of(system: System) -> AsyncIterator[Context]:
 @pytest.mark.parametrize(
     ("tipo", "rail"), [("boleto", "boleto"), ("boleto_hibrido", "boleto"), ("boleto_hibrido", "pix")]
 )
-async def test_a_boleto_paid_at_the_bank_is_paid_here_and_told(
+async def test_a_boleto_paid_at_the_bank_is_booked_and_reported_by_webhook(
     system: System, client: ApiClient, books: Books, tipo: str, rail: str
 ) -> None:
     async with receiving() as receiver:
         await listen(system, books, client, receiver.url)
         charge = await issued(client, "123.45", tipo=tipo, external_id="PED-1")
         (sent,) = await pay_by_command(system, charge, "--rail", rail)
-        paid = await becomes(client, charge["charge_id"], "paid")
+        paid = await wait_for_status(client, charge["charge_id"], "paid")
         block = paid["payment"]
         assert paid == charge | {"status": "paid", "version": 2, "payment": block, "paid_at": block["paid_at"]}
         assert (block["method"], block["amount"], block["net_amount"], block["late"]) == (
@@ -145,7 +146,7 @@ async def test_a_boleto_paid_at_the_bank_is_paid_here_and_told(
         )
         assert block["end_to_end_id"] == (sent["end_to_end_id"] if rail == "pix" else None)
         assert (block["interest"], block["fine"], block["discount"]) == ("0.00", "0.00", "0.00")
-        # The bank tells the day.
+        # The bank reports the day only.
         assert datetime.fromisoformat(block["paid_at"]).astimezone(SAO_PAULO).date() == today()
         assert block["paid_at"] <= block["credited_at"] <= iso(datetime.now(UTC))
         (item,) = await payments_of(client, charge["charge_id"])
@@ -167,7 +168,7 @@ async def test_a_boleto_paid_at_the_bank_is_paid_here_and_told(
     )  # fmt: skip
 
 
-async def test_less_than_the_amount_leaves_it_pending_and_it_can_be_cancelled(
+async def test_an_underpaid_boleto_stays_pending_and_can_be_cancelled(
     system: System, client: ApiClient, books: Books
 ) -> None:
     charge = await issued(client, "150.00")
@@ -177,7 +178,7 @@ async def test_less_than_the_amount_leaves_it_pending_and_it_can_be_cancelled(
     pending = await client.charge(charge["charge_id"])
     assert (pending["status"], pending["payment"]) == ("pending", None)
     assert await client.balance() == "149.99"
-    # The bank takes no more changes of a boleto that was paid, whatever was paid: no try will succeed.
+    # The bank refuses changes of a boleto once any payment arrived, so no retry can succeed.
     answer = await redate(client, "2030-07-02", charge_id=charge["charge_id"])
     assert (answer.status, answer.code) == (409, "CHARGE_NOT_PENDING")
     answer = await client.cancel(charge["charge_id"])
@@ -186,9 +187,7 @@ async def test_less_than_the_amount_leaves_it_pending_and_it_can_be_cancelled(
     assert await client.balance() == "149.99"
 
 
-async def test_too_little_and_then_the_rest_is_two_payments_that_do_not_settle(
-    system: System, client: ApiClient
-) -> None:
+async def test_two_partial_payments_that_add_up_do_not_settle_a_boleto(system: System, client: ApiClient) -> None:
     charge = await issued(client, "150.00")
     await pay(system, client, charge, amount="100.00")
     await payments_of(client, charge["charge_id"])
@@ -202,10 +201,12 @@ async def test_too_little_and_then_the_rest_is_two_payments_that_do_not_settle(
 
 
 @pytest.mark.parametrize("amount", ["150.01", "300.00"])
-async def test_more_than_the_amount_pays_and_is_odd(system: System, client: ApiClient, amount: str) -> None:
+async def test_an_overpaid_boleto_is_paid_with_the_anomaly_amount_mismatch(
+    system: System, client: ApiClient, amount: str
+) -> None:
     charge = await issued(client, "150.00")
     await pay(system, client, charge, amount=amount)
-    paid = await becomes(client, charge["charge_id"], "paid")
+    paid = await wait_for_status(client, charge["charge_id"], "paid")
     (payment,) = await payments_of(client, charge["charge_id"])
     assert (payment["amount"], payment["anomaly"]) == (amount, "amount_mismatch")
     assert (paid["amount"], paid["payment"]["amount"]) == ("150.00", amount)
@@ -218,7 +219,7 @@ async def test_a_boleto_paid_twice_at_once_is_credited_twice_and_the_second_is_a
 ) -> None:
     charge = await issued(client, "150.00")
     await pay_by_command(system, charge, "--times", "2")
-    paid = await becomes(client, charge["charge_id"], "paid")
+    paid = await wait_for_status(client, charge["charge_id"], "paid")
     # Booked in one moment, they may be listed in either order.
     payments = {each["anomaly"]: each for each in await payments_of(client, charge["charge_id"], 2)}
     assert {anomaly: each["amount"] for anomaly, each in payments.items()} == {None: "150.00", "duplicate": "150.00"}
@@ -236,7 +237,7 @@ async def test_a_boleto_paid_twice_is_two_payments_though_the_second_callback_co
         least = "SELECT min(attempts) FROM bank_hint WHERE txid = $1"
         return bool(await books.fetchval(least, number_of(charge)))
 
-    async with deaf_to_callbacks(system):
+    async with callbacks_lost(system):
         await pay(system, client, charge, times=2)
         assert await call_back(system, client, [announcement(number_of(charge), 1)]) == 200
         await until_answer(looked_into)
@@ -246,12 +247,10 @@ async def test_a_boleto_paid_twice_is_two_payments_though_the_second_callback_co
     assert {(each["anomaly"], each["amount"]) for each in payments} == {(None, "150.00"), ("duplicate", "150.00")}
 
 
-async def test_a_callback_received_again_with_the_next_one_is_no_third_payment(
-    system: System, client: ApiClient
-) -> None:
+async def test_a_callback_repeated_with_the_next_one_books_no_third_payment(system: System, client: ApiClient) -> None:
     charge = await issued(client, "150.00")
     first, second = (announcement(number_of(charge), operation) for operation in (1, 2))
-    async with deaf_to_callbacks(system):
+    async with callbacks_lost(system):
         await pay(system, client, charge)
         assert await call_back(system, client, [first]) == 200
         await payments_of(client, charge["charge_id"])
@@ -261,17 +260,17 @@ async def test_a_callback_received_again_with_the_next_one_is_no_third_payment(
     assert [each["amount"] for each in payments] == ["150.00", "150.00"]
 
 
-async def test_a_boleto_paid_with_its_amount_twice_in_one_payment_is_one(system: System, client: ApiClient) -> None:
+async def test_one_payment_of_twice_the_amount_is_booked_as_one_payment(system: System, client: ApiClient) -> None:
     charge = await issued(client, "150.00")
     await pay(system, client, charge, amount="300.00")
     (payment,) = await payments_of(client, charge["charge_id"])
     assert (payment["anomaly"], payment["amount"]) == ("amount_mismatch", "300.00")
 
 
-async def test_a_boleto_paid_again_later_by_the_other_rail_is_a_duplicate(system: System, client: ApiClient) -> None:
+async def test_a_hybrid_boleto_paid_again_over_the_other_rail_is_a_duplicate(system: System, client: ApiClient) -> None:
     charge = await issued(client, "150.00", tipo="boleto_hibrido")
     await pay(system, client, charge, rail="pix")
-    paid = await becomes(client, charge["charge_id"], "paid")
+    paid = await wait_for_status(client, charge["charge_id"], "paid")
     await pay(system, client, charge, rail="boleto")
     payments = await payments_of(client, charge["charge_id"], 2)
     assert [(each["amount"], each["anomaly"]) for each in payments] == [("150.00", None), ("150.00", "duplicate")]
@@ -293,37 +292,41 @@ async def test_money_that_arrives_after_a_cancellation_is_credited_and_the_charg
     assert await client.balance() == "150.00"
 
 
-async def test_money_that_arrives_after_expiry_pays_late(system: System, client: ApiClient, books: Books) -> None:
+async def test_a_payment_after_expiry_makes_the_charge_paid_late(
+    system: System, client: ApiClient, books: Books
+) -> None:
     charge_id = await boleto_issued_before(system, books, client, test=False, due_on=today() - timedelta(days=15))
     expired = await client.charge(charge_id)
     assert expired["status"] == "expired"
     await pay(system, client, expired)
-    paid = await becomes(client, charge_id, "paid")
+    paid = await wait_for_status(client, charge_id, "paid")
     assert (paid["payment"]["late"], paid["payment"]["amount"], paid["version"]) == (True, "150.00", 3)
     (payment,) = await payments_of(client, charge_id)
     assert (payment["anomaly"], payment["late"]) == (None, True)
     assert [event["type"] for event in await client.events()] == ["charge.expired", "payment.received"]
 
 
-async def test_a_payment_no_callback_tells_of_is_found_by_asking(system: System, client: ApiClient) -> None:
+async def test_boleto_payments_without_a_callback_are_found_by_the_reconciler(
+    system: System, client: ApiClient
+) -> None:
     charge, other = await issued(client), await issued(client, tipo="boleto_hibrido")
-    async with deaf_to_callbacks(system), worker_of(system) as context:
+    async with callbacks_lost(system), worker_context_of(system) as context:
         await pay(system, client, charge)
         await pay(system, client, other, rail="pix")
 
         async def found() -> bool:
-            """Settled a moment later, and told to nobody."""
-            assert await reconcile_boletos(context, "001") <= 2, "another one's round may have come before"
+            """The payments settle a moment later, and no callback arrives."""
+            assert await reconcile_boletos(context, "001") <= 2, "a pass of another worker may have found them first"
             return {(await client.charge(each["charge_id"]))["status"] for each in (charge, other)} == {"paid"}
 
         await until_answer(found)
-        # Found again it is nothing new.
+        # The next pass books nothing new.
         assert await reconcile_boletos(context, "001") == 0
     assert await client.balance() == "300.00"
     assert len(await client.events()) == 2
 
 
-async def test_a_forged_callback_moves_nothing_and_silences_nobody(
+async def test_a_forged_callback_books_nothing_and_does_not_hide_a_true_payment(
     system: System, client: ApiClient, books: Books
 ) -> None:
     charge = await issued(client)
@@ -345,19 +348,19 @@ async def test_a_forged_callback_moves_nothing_and_silences_nobody(
     assert await client.all("/v1/payments") == await client.events() == []
     assert await client.balance() == "0.00"
     await pay(system, client, charge)
-    await becomes(client, charge["charge_id"], "paid")
+    await wait_for_status(client, charge["charge_id"], "paid")
     (payment,) = await payments_of(client, charge["charge_id"])
     assert (payment["amount"], payment["anomaly"]) == ("150.00", None)
 
 
-async def test_a_true_callback_told_a_hundred_times_is_one_payment(system: System, client: ApiClient) -> None:
+async def test_a_callback_sent_a_hundred_times_books_one_payment(system: System, client: ApiClient) -> None:
     charge = await issued(client)
     await pay(system, client, charge)
     items = [announcement(number_of(charge))]
     statuses = await asyncio.gather(*(call_back(system, client, items) for _ in range(100)))
     assert set(statuses) == {200}
-    await becomes(client, charge["charge_id"], "paid")
-    # Each a little different: a hundred hints about one boleto.
+    await wait_for_status(client, charge["charge_id"], "paid")
+    # Each differs from the first, so each is a hint of its own about the boleto.
     for operation in range(2, 12):
         await call_back(system, client, [announcement(number_of(charge), operation)])
     await asyncio.sleep(0.7)
@@ -367,10 +370,10 @@ async def test_a_true_callback_told_a_hundred_times_is_one_payment(system: Syste
     assert await client.balance() == "150.00"
 
 
-async def test_a_payment_that_meets_a_cancellation_wins_or_is_kept_out_by_the_bank(
+async def test_of_a_boleto_payment_and_a_cancellation_at_once_exactly_one_succeeds(
     system: System, client: ApiClient, books: Books
 ) -> None:
-    """Both at once, without force: the bank decides, and here it is the same."""
+    """The payer pays without force, so the bank decides which came first; our books agree with it."""
     charges = await asyncio.gather(*(issued(client) for _ in range(12)))
 
     async def payer(charge: dict[str, Any], wait_s: float) -> bool:
@@ -386,8 +389,8 @@ async def test_a_payment_that_meets_a_cancellation_wins_or_is_kept_out_by_the_ba
 
     contests = await asyncio.gather(*(contest(charge, place) for place, charge in enumerate(charges)))
     for charge, (took, status) in zip(charges, contests, strict=True):
-        now = await becomes(client, charge["charge_id"], "paid" if took else "cancelled")
-        # While the payment is only announced nobody can say; afterwards the cancellation has lost.
+        now = await wait_for_status(client, charge["charge_id"], "paid" if took else "cancelled")
+        # 502 while the payment is announced but not settled, 409 afterwards.
         assert status in ((409, 502) if took else (200,)), now
         row = await at_bank(books, number_of(charge))
         assert (row["payments"], row["written_off_at"] is None) == ((1, True) if took else (0, False))
@@ -396,5 +399,5 @@ async def test_a_payment_that_meets_a_cancellation_wins_or_is_kept_out_by_the_ba
     assert len(await client.events()) == len(charges)
 
 
-async def test_the_books_are_clean_after_all_of_it(system: System) -> None:
+async def test_the_books_are_clean_after_the_tests_of_this_file(system: System) -> None:
     assert_books_are_clean(system)

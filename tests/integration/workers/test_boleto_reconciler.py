@@ -1,4 +1,4 @@
-"""The bank's list of paid boletos is read to its end, and what is paid into a boleto that is none of ours is kept."""
+"""The bank's list of paid boletos is read to its end; money paid into unknown boletos is kept in suspense."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -60,38 +60,38 @@ async def context(books: Pool, servers: Any, bank: RunningBoletoBank) -> AsyncIt
         yield made
 
 
-async def stranger(bank: RunningBoletoBank) -> NewBoleto:
-    """Paid, and registered by another program of the agreement."""
+async def pay_foreign_boleto(bank: RunningBoletoBank) -> NewBoleto:
+    """Register a boleto as another program of the agreement would, and pay it."""
     boleto = new_boleto()
     assert isinstance(await bank.adapter().boletos.register_boleto(boleto), Done)
     await bank.books.pay(boleto.number, rail="boleto", tell=False)
     return boleto
 
 
-async def rounds(context: Context) -> None:
+async def reconcile_until_idle(context: Context) -> None:
     for _ in range(100):
         if not await reconcile_boletos(context, BANK):
             return
     raise AssertionError("the reconciler does not come to an end")
 
 
-async def suspended(context: Context, number: str) -> list[Any]:
+async def suspense_of(context: Context, number: str) -> list[Any]:
     return list(await context.pool.fetch("SELECT * FROM suspense WHERE reference = $1 ORDER BY found_at", number))
 
 
-async def test_money_for_a_boleto_that_is_none_of_ours_is_in_suspense_each_payment_once(
+async def test_each_payment_of_an_unknown_boleto_is_in_suspense_once(
     context: Context, bank: RunningBoletoBank, url: str
 ) -> None:
-    boleto = await stranger(bank)
+    boleto = await pay_foreign_boleto(bank)
     for _ in range(2):
-        await rounds(context)
-    (row,) = await suspended(context, boleto.number)
+        await reconcile_until_idle(context)
+    (row,) = await suspense_of(context, boleto.number)
     assert (row["kind"], row["source"], row["amount_cents"]) == ("boleto_unknown", f"{boleto.number}/12345", 12345)
-    # Paid once more: the bank tells the total, of which the rest is new.
+    # Paid again: the bank reports the total, and only the difference is new.
     await bank.books.pay(boleto.number, rail="boleto", amount_cents=100, force=True, tell=False)
     for _ in range(2):
-        await rounds(context)
-    assert [row["amount_cents"] for row in await suspended(context, boleto.number)] == [12345, 100]
+        await reconcile_until_idle(context)
+    assert [row["amount_cents"] for row in await suspense_of(context, boleto.number)] == [12345, 100]
     account = await make_account(context.pool)
     made = await context.banks.production[BANK].pix.create_locations(1)
     assert isinstance(made, Done)
@@ -112,45 +112,45 @@ async def test_money_for_a_boleto_that_is_none_of_ours_is_in_suspense_each_payme
     payment = await context.pool.fetchrow("SELECT source, method FROM payment WHERE charge_id = $1", charge_id)
     assert payment is not None
     assert tuple(payment) == (f"{boleto.number}/12345", "boleto")
-    await rounds(context)
+    await reconcile_until_idle(context)
     assert await verify(url) == []
 
 
-async def test_money_of_an_unknown_boleto_that_went_back_whole_is_in_suspense_no_longer(
+async def test_suspended_money_of_an_unknown_boleto_is_settled_once_the_whole_of_it_was_returned(
     context: Context, bank: RunningBoletoBank, url: str
 ) -> None:
-    """It is known what was paid into a boleto and what went back, not which PIX paid what: while some may be here, a
-    person decides."""
-    boleto = await stranger(bank)
-    await rounds(context)
+    """The bank tells how much was paid into a boleto and how much was returned, not which PIX paid which part: while
+    some of the money may still be here, a person decides."""
+    boleto = await pay_foreign_boleto(bank)
+    await reconcile_until_idle(context)
     await bank.books.pay(boleto.number, rail="boleto", amount_cents=100, force=True, tell=False)
-    await rounds(context)
+    await reconcile_until_idle(context)
     paid = [returned(boleto.number, 12345, "MED1", "MED2"), returned(boleto.number, 100, "MED3")]
     await book_pix(context, BANK, [replace(paid[0], returned=paid[0].returned[:1])])
     await book_pix(context, BANK, paid[:1])
-    assert [row["state"] for row in await suspended(context, boleto.number)] == ["open", "open"]
+    assert [row["state"] for row in await suspense_of(context, boleto.number)] == ["open", "open"]
     for _ in range(2):
         await book_pix(context, BANK, paid)
-    rows = await suspended(context, boleto.number)
+    rows = await suspense_of(context, boleto.number)
     assert [(row["state"], row["return_reference"], row["settled_by"]) for row in rows] == [
         ("returned", "MED3", "bank")
     ] * 2
-    await rounds(context)
-    assert len(await suspended(context, boleto.number)) == 2
+    await reconcile_until_idle(context)
+    assert len(await suspense_of(context, boleto.number)) == 2
     assert await verify(url) == []
 
 
-async def test_what_went_back_of_an_unknown_boleto_is_taken_from_whom_staff_gave_it_to(
+async def test_returns_of_an_unknown_boleto_are_debited_from_the_accounts_staff_assigned_it_to(
     context: Context, bank: RunningBoletoBank, url: str
 ) -> None:
-    """Each return once, though the bank tells of none which of the boleto's payments it was."""
-    boleto, accounts = await stranger(bank), [await make_account(context.pool) for _ in range(2)]
-    await rounds(context)
+    """Each return is booked once, though the bank does not tell to which of the boleto's payments it belongs."""
+    boleto, accounts = await pay_foreign_boleto(bank), [await make_account(context.pool) for _ in range(2)]
+    await reconcile_until_idle(context)
     await bank.books.pay(boleto.number, rail="boleto", force=True, tell=False)
-    await rounds(context)
+    await reconcile_until_idle(context)
     made = await context.banks.production[BANK].pix.create_locations(2)
     assert isinstance(made, Done)
-    rows = await suspended(context, boleto.number)
+    rows = await suspense_of(context, boleto.number)
     for row, account, location in zip(rows, accounts, made.value, strict=True):
         (charge_id,) = await make_charges(context.pool, account, [location], test=False, amount_cents=12345)
         await end_orders(context.pool, [charge_id])
@@ -172,7 +172,7 @@ async def test_what_went_back_of_an_unknown_boleto_is_taken_from_whom_staff_gave
 
 
 def returned(number: str, cents: int, *ids: str) -> ReceivedPix:
-    """A PIX that paid a boleto and went back in as many parts."""
+    """A PIX that paid a boleto and was returned in as many parts as there are ids."""
     parts = [cents // len(ids) + (cents % len(ids) if index == 0 else 0) for index in range(len(ids))]
     back = tuple(PixReturn(id=id, return_id=None, amount_cents=each) for id, each in zip(ids, parts, strict=True))
     return ReceivedPix(
@@ -181,24 +181,26 @@ def returned(number: str, cents: int, *ids: str) -> ReceivedPix:
     )  # fmt: skip
 
 
-async def test_a_boleto_that_cannot_be_read_stops_no_other(context: Context, bank: RunningBoletoBank) -> None:
-    odd, whole = await stranger(bank), await stranger(bank)
+async def test_an_unreadable_boleto_in_the_banks_list_does_not_stop_the_others(
+    context: Context, bank: RunningBoletoBank
+) -> None:
+    odd, whole = await pay_foreign_boleto(bank), await pay_foreign_boleto(bank)
     await context.pool.execute("UPDATE simulated_boleto SET garbled = true WHERE number = $1", odd.number)
-    await rounds(context)
-    assert len(await suspended(context, whole.number)) == 1
-    assert await suspended(context, odd.number) == []
+    await reconcile_until_idle(context)
+    assert len(await suspense_of(context, whole.number)) == 1
+    assert await suspense_of(context, odd.number) == []
     rows = await context.pool.fetch("SELECT method, about FROM bank_unreadable")
     assert [tuple(row) for row in rows] == [("boleto", odd.number)]
     await context.pool.execute("UPDATE simulated_boleto SET garbled = false WHERE number = $1", odd.number)
-    await rounds(context)
-    assert len(await suspended(context, odd.number)) == 1
+    await reconcile_until_idle(context)
+    assert len(await suspense_of(context, odd.number)) == 1
     assert await context.pool.fetchval("SELECT count(*) FROM bank_unreadable") == 0
 
 
-async def test_a_number_that_cannot_be_kept_stops_no_other(
+async def test_a_nosso_numero_that_cannot_be_stored_does_not_stop_the_others(
     context: Context, bank: RunningBoletoBank, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    odd, whole = await stranger(bank), await stranger(bank)
+    odd, whole = await pay_foreign_boleto(bank), await pay_foreign_boleto(bank)
     transport = context.banks.production[BANK].boletos._transport  # type: ignore[attr-defined]
     ask = transport.ask
 
@@ -207,13 +209,13 @@ async def test_a_number_that_cannot_be_kept_stops_no_other(
         return Heard(heard.status, heard.body.replace(odd.number[10:].encode(), b"\\u0000"))
 
     monkeypatch.setattr(transport, "ask", oddly)
-    await rounds(context)
-    assert len(await suspended(context, whole.number)) == 1
+    await reconcile_until_idle(context)
+    assert len(await suspense_of(context, whole.number)) == 1
     assert await context.pool.fetchval("SELECT count(*) FROM bank_unreadable") == 1
     await context.pool.execute("DELETE FROM bank_unreadable")
 
 
-async def many_paid(context: Context, count: int) -> list[str]:
+async def store_paid_boletos(context: Context, count: int) -> list[str]:
     numbers = [new_number() for _ in range(count)]
     day = context.now()
     await context.pool.execute(
@@ -230,10 +232,10 @@ async def many_paid(context: Context, count: int) -> list[str]:
     return numbers
 
 
-async def test_a_killed_worker_is_followed_by_one_that_begins_at_its_page(
+async def test_a_reconciler_pass_resumes_at_the_page_where_the_last_pass_died(
     context: Context, bank: RunningBoletoBank, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    numbers = await many_paid(context, 650)
+    numbers = await store_paid_boletos(context, 650)
     boletos = context.banks.production[BANK].boletos
     ask, asked = boletos.paid_page, list[str | None]()
 
@@ -254,18 +256,18 @@ async def test_a_killed_worker_is_followed_by_one_that_begins_at_its_page(
         return await ask(since, until, after)
 
     monkeypatch.setattr(boletos, "paid_page", lives)
-    await rounds(context)
+    await reconcile_until_idle(context)
     assert asked[0] == "N:300"
     assert await context.pool.fetchval("SELECT count(*) FROM suspense WHERE reference = ANY($1)", numbers) == 650
 
 
-async def test_pages_behind_the_next_one_are_asked_for_at_once_and_booked_in_their_order(
+async def test_pages_of_the_banks_list_are_fetched_ahead_concurrently_and_booked_in_order(
     context: Context, bank: RunningBoletoBank, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The bank names the next page alone. As many as were read are guessed, so that not more lie behind the end; one
-    that was guessed and is none is not booked."""
-    await rounds(context)
-    numbers = await many_paid(context, 1_500)
+    """The bank names only the next page. As many pages are guessed as were read, so that no more than that lie beyond
+    the end; a guessed page that does not exist is not booked."""
+    await reconcile_until_idle(context)
+    numbers = await store_paid_boletos(context, 1_500)
     boletos = context.banks.production[BANK].boletos
     ask = boletos.paid_page
     asked: list[str] = []
@@ -293,10 +295,10 @@ async def test_pages_behind_the_next_one_are_asked_for_at_once_and_booked_in_the
     monkeypatch.setattr(passes, "set_progress", storing)
     monkeypatch.setattr(boletos, "paid_page", slow)
     await context.pool.execute("DELETE FROM bank_reconciled")
-    await rounds(context)
+    await reconcile_until_idle(context)
     assert at_once == context.settings.pace.bank_list_pages == 4
     pages = [int(after[2:]) for after in stored if after is not None and after.startswith("N:")]
-    assert pages == list(range(300, pages[-1] + 1, 300)), "each was booked in its turn"
+    assert pages == list(range(300, pages[-1] + 1, 300)), "every page is booked, in order"
     assert pages[-1] >= 1_500
     beyond = [after for after in asked if after.startswith("N:") and int(after[2:]) > pages[-1]]
     assert len(beyond) <= context.settings.pace.bank_list_pages * 2

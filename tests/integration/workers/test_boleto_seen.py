@@ -1,4 +1,4 @@
-"""A boleto over the API: whoever owns it gets the paper, and other people's readers find on it what the API says."""
+"""The PDF of a boleto over the API: its owner gets it, and third-party readers find on it what the API says."""
 
 import io
 import secrets
@@ -25,14 +25,14 @@ from tests.support.code_reader import printed_codes
 from tests.support.in_process import Api, Reply
 
 DPI = 200
-# A boleto of the autumn of 2025, and one that is due on a Saturday weeks from now.
+# A due date in the past, and a Saturday four weeks or a little more from today.
 LONG_AGO = date(2025, 10, 10)
 _TODAY = datetime.now(SAO_PAULO).date()
 SATURDAY = _TODAY + timedelta(days=28 + (5 - _TODAY.weekday()) % 7)
 TUESDAY = SATURDAY + timedelta(days=3)
 
 
-async def issued(api: Api, pool: Any, *, mode: str = "test", due: date = SATURDAY, **more: Any) -> ChargeDoc:
+async def issue_boleto(api: Api, pool: Any, *, mode: str = "test", due: date = SATURDAY, **more: Any) -> ChargeDoc:
     async with pool.acquire() as conn, conn.transaction():
         seal = Seal(api.settings.secret_key)
         return await issue(conn, seal, api.first.account_id, test=mode == "test", due=due, now=now(), **more)
@@ -46,7 +46,7 @@ def path(charge_id: str) -> str:
     return f"/v1/charges/boleto/{charge_id}/pdf"
 
 
-async def paper(api: Api, doc: ChargeDoc) -> bytes:
+async def pdf_of(api: Api, doc: ChargeDoc) -> bytes:
     reply = await api.get(path(doc.charge_id), token=await api.token(mode="test" if doc.test else "production"))
     assert (reply.status, reply.header("content-type")) == (200, "application/pdf"), reply
     return reply.body
@@ -57,8 +57,8 @@ def text_of(file: bytes) -> str:
     return page.extract_text()
 
 
-def scanned(file: bytes) -> dict[str, str]:
-    """What a reader of codes finds on the page at 200 dpi, by symbology."""
+def codes_on(file: bytes) -> dict[str, str]:
+    """The codes a third-party reader finds on the page at 200 dpi, by symbology."""
     with pypdfium2.PdfDocument(file) as document:
         image = document[0].render(scale=DPI / 72, grayscale=True).to_pil()
         return printed_codes(image)
@@ -73,8 +73,8 @@ def line_of(doc: ChargeDoc) -> str:
     return codes.printed_line(doc.boleto.linha_digitavel)
 
 
-async def test_the_owner_gets_a_file_named_after_the_boletos_number(api: Api, pool: Any) -> None:
-    doc = await issued(api, pool)
+async def test_the_owner_gets_a_pdf_named_after_the_nosso_numero(api: Api, pool: Any) -> None:
+    doc = await issue_boleto(api, pool)
     reply = await api.get(path(doc.charge_id), token=await api.token())
     assert reply.status == 200
     assert reply.header("content-type") == "application/pdf"
@@ -84,24 +84,26 @@ async def test_the_owner_gets_a_file_named_after_the_boletos_number(api: Api, po
     assert reply.header("ratelimit-remaining")
     assert reply.body.startswith(b"%PDF-1.")
     assert reply.body.rstrip().endswith(b"%%EOF")
-    assert (await paper(api, doc)) == reply.body  # asked again, it is the same file
+    assert (await pdf_of(api, doc)) == reply.body  # a second request returns the same bytes
 
 
 @pytest.mark.parametrize("hybrid", [False, True])
-async def test_the_paper_carries_the_codes_that_the_api_tells(api: Api, pool: Any, hybrid: bool) -> None:
-    doc = await issued(api, pool, hybrid=hybrid)
+async def test_the_pdf_carries_the_barcode_the_line_and_the_qr_code_of_the_api(
+    api: Api, pool: Any, hybrid: bool
+) -> None:
+    doc = await issue_boleto(api, pool, hybrid=hybrid)
     told = (await api.get(f"/v1/charges/{doc.charge_id}", token=await api.token())).json()["boleto"]
-    file = await paper(api, doc)
+    file = await pdf_of(api, doc)
     expected = {"ITF": told["codigo_barras"]} | ({"QRCode": told["qr_code"]} if hybrid else {})
-    assert scanned(file) == expected
+    assert codes_on(file) == expected
     assert text_of(file).count(codes.printed_line(told["linha_digitavel"])) == 2
 
 
-async def test_the_paper_names_both_parties_the_numbers_and_the_days(api: Api, pool: Any) -> None:
-    doc = await issued(api, pool, description="Encomenda nº 88", payer=replace(PAYER, number=""))
+async def test_the_pdf_names_both_parties_the_numbers_and_the_dates(api: Api, pool: Any) -> None:
+    doc = await issue_boleto(api, pool, description="Encomenda nº 88", payer=replace(PAYER, number=""))
     async with pool.acquire() as conn:
         document = await conn.fetchval("SELECT document FROM account WHERE account_id = $1", api.first.account_id)
-    text = text_of(await paper(api, doc))
+    text = text_of(await pdf_of(api, doc))
     last = effective_due_date(SATURDAY)
     assert last > SATURDAY
     for twice in (
@@ -125,21 +127,21 @@ async def test_the_paper_names_both_parties_the_numbers_and_the_days(api: Api, p
 
 
 @pytest.mark.skipif(shutil.which("pdftotext") is None, reason="poppler-utils are not installed")
-async def test_another_program_reads_the_same_line(api: Api, pool: Any, tmp_path: Path) -> None:
-    doc = await issued(api, pool, hybrid=True)
-    (tmp_path / "boleto.pdf").write_bytes(await paper(api, doc))
+async def test_pdftotext_reads_the_line_of_the_api(api: Api, pool: Any, tmp_path: Path) -> None:
+    doc = await issue_boleto(api, pool, hybrid=True)
+    (tmp_path / "boleto.pdf").write_bytes(await pdf_of(api, doc))
     command = ["pdftotext", "-layout", str(tmp_path / "boleto.pdf"), "-"]
     text = subprocess.run(command, capture_output=True, text=True, timeout=60, check=True).stdout
     assert text.count(line_of(doc)) == 2
 
 
-async def test_a_new_due_date_is_printed_with_its_line_and_the_old_one_is_gone(api: Api, pool: Any) -> None:
-    doc = await issued(api, pool, hybrid=True)
-    before = text_of(await paper(api, doc))
+async def test_a_redated_boleto_is_printed_with_only_its_new_due_date_and_line(api: Api, pool: Any) -> None:
+    doc = await issue_boleto(api, pool, hybrid=True)
+    before = text_of(await pdf_of(api, doc))
     assert "alterado" not in before
     async with pool.acquire() as conn, conn.transaction():
         changed = await redate(conn, doc, TUESDAY, now())
-    file = await paper(api, changed)
+    file = await pdf_of(api, changed)
     text = text_of(file)
     assert line_of(changed) != line_of(doc)
     assert (text.count(line_of(changed)), text.count(line_of(doc))) == (2, 0)
@@ -147,12 +149,12 @@ async def test_a_new_due_date_is_printed_with_its_line_and_the_old_one_is_gone(a
     assert day(SATURDAY) not in text
     assert "Vencimento alterado - 2ª versão" in text
     assert changed.boleto is not None
-    assert scanned(file) == {"ITF": changed.boleto.codigo_barras, "QRCode": changed.boleto.qr_code}
+    assert codes_on(file) == {"ITF": changed.boleto.codigo_barras, "QRCode": changed.boleto.qr_code}
 
 
-async def test_only_a_sandbox_boleto_says_that_it_is_worth_nothing(api: Api, pool: Any) -> None:
-    of_test = text_of(await paper(api, await issued(api, pool)))
-    of_production = text_of(await paper(api, await issued(api, pool, mode="production")))
+async def test_only_a_sandbox_boleto_is_marked_as_without_value(api: Api, pool: Any) -> None:
+    of_test = text_of(await pdf_of(api, await issue_boleto(api, pool)))
+    of_production = text_of(await pdf_of(api, await issue_boleto(api, pool, mode="production")))
     assert of_test.count("TESTE - SEM VALOR") == 3
     assert "TESTE" not in of_production
 
@@ -177,46 +179,46 @@ STATES: dict[str, tuple[dict[str, Any], str, str]] = {
 
 
 def assert_void(file: bytes, doc: ChargeDoc, word: str, sentence: str) -> None:
-    """The word stands across the page, the sentence on both parts, and nobody is invited to pay."""
+    """The word stands across the page, the sentence on both parts, and nothing on the page can be paid."""
     text = text_of(file)
     assert text.count(word) == 3
     assert text.count(sentence) >= 2
-    assert scanned(file) == {}
+    assert codes_on(file) == {}
     assert doc.boleto is not None
     for code in (line_of(doc), doc.boleto.linha_digitavel, "br.gov.bcb.pix", "Como pagar", "Pagável em qualquer"):
         assert code not in text
-    # It is still the record of what was asked for.
+    # The page still records what was charged.
     assert "1.234,56" in text
     assert printed_number(doc.boleto.nosso_numero) in text
 
 
 @pytest.mark.parametrize("state", STATES)
 @pytest.mark.parametrize("mode", ["test", "production"])
-async def test_a_boleto_that_is_not_to_be_paid_says_so_and_carries_no_code(
+async def test_the_pdf_of_a_boleto_that_must_not_be_paid_says_so_and_carries_no_code(
     api: Api, pool: Any, mode: str, state: str
 ) -> None:
     fields, word, sentence = STATES[state]
-    doc = await issued(api, pool, mode=mode, hybrid=mode == "test")
+    doc = await issue_boleto(api, pool, mode=mode, hybrid=mode == "test")
     async with pool.acquire() as conn, conn.transaction():
         await happen(conn, doc, f"charge.{fields['status']}", now(), **fields)
-    file = await paper(api, doc)
+    file = await pdf_of(api, doc)
     assert_void(file, doc, word, sentence)
     assert ("TESTE" in text_of(file)) == doc.test
 
 
-async def test_a_pending_boleto_whose_time_has_passed_is_printed_as_expired(api: Api, pool: Any) -> None:
-    doc = await issued(api, pool, due=LONG_AGO)
-    assert_void(await paper(api, doc), doc, "VENCIDO", "Pagável até 10/10/2025. Não pode mais ser pago")
+async def test_a_pending_boleto_past_its_last_payable_day_is_printed_as_expired(api: Api, pool: Any) -> None:
+    doc = await issue_boleto(api, pool, due=LONG_AGO)
+    assert_void(await pdf_of(api, doc), doc, "VENCIDO", "Pagável até 10/10/2025. Não pode mais ser pago")
 
 
-def same(reply: Reply) -> tuple[int, bytes, str | None]:
-    """What two callers may compare to the byte."""
+def comparable_parts(reply: Reply) -> tuple[int, bytes, str | None]:
+    """The parts of an answer that must be equal to the byte, whoever asks."""
     request_id = reply.header("x-request-id") or ""
     return reply.status, reply.body.replace(request_id.encode(), b""), reply.header("content-type")
 
 
-async def test_what_is_no_boleto_of_the_caller_is_one_and_the_same_404(api: Api, pool: Any) -> None:
-    doc, of_production = await issued(api, pool), await issued(api, pool, mode="production")
+async def test_every_id_that_is_not_a_boleto_of_the_caller_gets_the_same_404(api: Api, pool: Any) -> None:
+    doc, of_production = await issue_boleto(api, pool), await issue_boleto(api, pool, mode="production")
     pix = await api.create()
     token = await api.token()
     unknown = await api.get(path(str(uuid4())), token=token)
@@ -225,23 +227,23 @@ async def test_what_is_no_boleto_of_the_caller_is_one_and_the_same_404(api: Api,
         of_production.charge_id, pix["charge_id"], doc.charge_id.upper(), "x", "%00", "%ff", "..", "9" * 5000,
     )  # fmt: skip
     for each in named:
-        assert same(await api.get(path(each), token=token)) == same(unknown), each
-    # What looks like another name is told so, whether a boleto has it or not.
+        assert comparable_parts(await api.get(path(each), token=token)) == comparable_parts(unknown), each
+    # An id in the form of another identifier is answered alike, whether a boleto has it or not.
     others = (
         (doc.charge_id.replace("-", ""), uuid4().hex), (str(doc.nosso_numero), "9" * 20),
         (doc.public_id, secrets.token_urlsafe(16)),
     )  # fmt: skip
     for of_one, of_none in others:
         answers = [await api.get(path(each), token=token) for each in (of_one, of_none)]
-        assert same(answers[0]) == same(answers[1])
+        assert comparable_parts(answers[0]) == comparable_parts(answers[1])
         assert (answers[0].status, answers[0].code()) == (404, "CHARGE_NOT_FOUND")
     stranger = await api.token(api.second)
-    assert same(await api.get(path(doc.charge_id), token=stranger)) == same(unknown)
-    assert same(await api.get(path(of_production.charge_id), token=stranger)) == same(unknown)
+    assert comparable_parts(await api.get(path(doc.charge_id), token=stranger)) == comparable_parts(unknown)
+    assert comparable_parts(await api.get(path(of_production.charge_id), token=stranger)) == comparable_parts(unknown)
 
 
-async def test_a_token_without_the_scope_sees_no_paper(api: Api, pool: Any) -> None:
-    doc = await issued(api, pool)
+async def test_a_token_without_charges_read_gets_no_pdf(api: Api, pool: Any) -> None:
+    doc = await issue_boleto(api, pool)
     narrow = await api.token(scope="charges:create payments:read")
     assert (await api.get(path(doc.charge_id), token=narrow)).code() == "INSUFFICIENT_SCOPE"
     assert (await api.get(path(doc.charge_id), token=None)).code() == "UNAUTHENTICATED"
@@ -249,10 +251,10 @@ async def test_a_token_without_the_scope_sees_no_paper(api: Api, pool: Any) -> N
     assert (await api.get(path(doc.charge_id), token=enough)).status == 200
 
 
-async def test_the_document_tells_a_pdf_and_its_header(api: Api, pool: Any) -> None:
+async def test_the_openapi_document_describes_the_pdf_and_its_headers(api: Api, pool: Any) -> None:
     document = (await api.get("/v1/openapi.json", token=None)).json()
     answers = document["paths"]["/v1/charges/boleto/{charge_id}/pdf"]["get"]["responses"]
-    reply = await api.get(path((await issued(api, pool)).charge_id), token=await api.token())
+    reply = await api.get(path((await issue_boleto(api, pool)).charge_id), token=await api.token())
     assert list(answers["200"]["content"]) == [reply.header("content-type")]
     for name in answers["200"]["headers"]:
         assert reply.header(name.lower()) is not None, name

@@ -1,5 +1,5 @@
-"""The two legs of a dual charge at the bank of production: whichever is paid first, the other is closed there, over a
-bank that is down, changes of the boleto that are under way, and payers who are quicker than we are."""
+"""The two legs of a production dual charge: once one is paid, the other is closed at the bank, also when the bank was
+down, when a change of the boleto is under way, and when the payer pays both legs."""
 
 import asyncio
 from collections import Counter
@@ -30,7 +30,7 @@ from domain.mode import Mode
 from runtime.ids import new_id, new_token
 from runtime.postgres import Pool, session, transaction
 from runtime.seal import CHARGE_PAYER
-from tests.integration.workers.test_boleto_orders import assigned
+from tests.integration.workers.test_boleto_orders import pay_with_assigned_money
 from tests.support.banking import BANK, due_now, make_account, utc_now, worker_context
 from tests.support.boleto_bank import RunningBoletoBank, new_number, running_boleto_bank, today
 from tests.support.boleto_merchant import in_days, redate
@@ -76,15 +76,15 @@ def client(merchant: ApiMerchant) -> ApiClient:
 
 @asynccontextmanager
 async def fault(system: System, client: ApiClient, name: str) -> AsyncIterator[None]:
-    async def be(fault: str) -> None:
+    async def set_fault(fault: str) -> None:
         async with client.http.post(f"{system.bank_url}/simulated/fault", json={"fault": fault}) as answer:
             assert answer.status == 200
 
-    await be(name)
+    await set_fault(name)
     try:
         yield
     finally:
-        await be("up")
+        await set_fault("up")
 
 
 async def anomalies(client: ApiClient, charge: dict[str, Any]) -> Counter[str | None]:
@@ -94,7 +94,7 @@ async def anomalies(client: ApiClient, charge: dict[str, Any]) -> Counter[str | 
 # --- The running system ----------------------------------------------------------------------------------------------
 
 
-async def test_paid_by_pix_the_boleto_is_written_off_at_the_bank(
+async def test_a_dual_charge_paid_by_pix_has_its_boleto_written_off_at_the_bank(
     system: System, client: ApiClient, books: Books
 ) -> None:
     partner = await create_integrator(books, name="Parceiro", account_id=None, now=datetime.now(UTC))
@@ -112,7 +112,9 @@ async def test_paid_by_pix_the_boleto_is_written_off_at_the_bank(
     assert [event["type"] for event in await client.events(charge_id=charge["charge_id"])] == ["payment.received"]
 
 
-async def test_paid_by_boleto_the_cob_is_removed_at_the_bank(system: System, client: ApiClient, books: Books) -> None:
+async def test_a_dual_charge_paid_by_boleto_has_its_cob_removed_at_the_bank(
+    system: System, client: ApiClient, books: Books
+) -> None:
     charge = await dual(client)
     await at_rest(books, charge)
     assert await pay_at_bank(system, client, charge, "boleto") == 200
@@ -124,7 +126,7 @@ async def test_paid_by_boleto_the_cob_is_removed_at_the_bank(system: System, cli
 
 
 @pytest.mark.parametrize("first", ["pix", "boleto"])
-async def test_money_that_was_on_its_way_by_the_other_leg_is_a_duplicate(
+async def test_a_payment_of_the_other_leg_is_a_duplicate(
     system: System, client: ApiClient, books: Books, first: str
 ) -> None:
     charge = await dual(client)
@@ -144,7 +146,7 @@ async def test_money_that_was_on_its_way_by_the_other_leg_is_a_duplicate(
 
 
 @pytest.mark.parametrize(("rail", "leg"), [("pix", "pix"), ("boleto", "boleto"), (None, "boleto")])
-async def test_the_command_line_pays_the_leg_that_is_named(
+async def test_quita_bank_pay_pays_the_leg_of_the_named_rail_and_the_boleto_by_default(
     system: System, client: ApiClient, books: Books, rail: str | None, leg: str
 ) -> None:
     charge = await dual(client)
@@ -156,14 +158,14 @@ async def test_the_command_line_pays_the_leg_that_is_named(
     await at_rest(books, charge)
 
 
-async def test_both_legs_paid_at_once_settle_once(system: System, client: ApiClient, books: Books) -> None:
+async def test_both_legs_paid_at_once_settle_the_charge_once(system: System, client: ApiClient, books: Books) -> None:
     charges = [await dual(client) for _ in range(6)]
     for charge in charges:
         await at_rest(books, charge)
     took = await asyncio.gather(
         *(pay_at_bank(system, client, charge, leg) for charge in charges for leg in ("pix", "boleto"))
     )
-    # The bank knows them as two things to be paid: whoever looked in time has paid.
+    # To the bank the legs are two separate debts: it took one payment or both.
     for place, charge in enumerate(charges):
         payments = took[2 * place : 2 * place + 2].count(200)
         assert payments >= 1
@@ -180,7 +182,7 @@ async def test_both_legs_paid_at_once_settle_once(system: System, client: ApiCli
         assert await cob_status(books, charge) in ("CONCLUIDA", REMOVED)
 
 
-async def test_while_the_bank_is_down_a_cancellation_ends_neither_leg_and_then_both(
+async def test_a_cancellation_ends_neither_leg_while_the_bank_is_down_and_both_afterwards(
     system: System, client: ApiClient, books: Books
 ) -> None:
     charge = await dual(client)
@@ -196,7 +198,7 @@ async def test_while_the_bank_is_down_a_cancellation_ends_neither_leg_and_then_b
     assert (await boleto_at_bank(books, charge), await cob_status(books, charge)) == ("written_off", REMOVED)
 
 
-async def test_a_re_dating_moves_both_legs_and_each_can_still_be_paid(
+async def test_a_new_due_date_moves_both_legs_and_each_can_still_be_paid(
     system: System, client: ApiClient, books: Books
 ) -> None:
     for leg in ("pix", "boleto"):
@@ -212,7 +214,7 @@ async def test_a_re_dating_moves_both_legs_and_each_can_still_be_paid(
         await at_rest(books, charge)
 
 
-async def test_pix_payments_that_meet_cancellations_have_one_winner(
+async def test_concurrent_pix_payments_and_cancellations_leave_each_charge_paid_or_cancelled(
     system: System, client: ApiClient, books: Books
 ) -> None:
     charges = [await dual(client) for _ in range(6)]
@@ -239,8 +241,7 @@ async def test_pix_payments_that_meet_cancellations_have_one_winner(
         assert await boleto_at_bank(books, charge) == "written_off", number_of(charge)
 
 
-# --- One worker, step by step: who closes the boleto when another change of it is under way
-# ----------------------------
+# --- One worker, step by step: which order closes the boleto while another change is under way -----------------------
 
 
 @pytest.fixture(scope="module")
@@ -261,10 +262,10 @@ def worker(context: Context) -> BoletoOrderWorker:
     return BoletoOrderWorker(context, Mode.PRODUCTION)
 
 
-async def made(
+async def create_dual_charge(
     context: Context, worker: BoletoOrderWorker, *, cents: int = 5000, cob: bool = True
 ) -> RegistrationOrder:
-    """A dual charge of production with both legs at the bank, or without `cob` the boleto alone."""
+    """A production dual charge with both legs at the bank, or without `cob` the boleto alone."""
     account_id, number = await make_account(context.pool), new_number()
     answer = await context.banks.production[BANK].pix.create_locations(1)
     assert isinstance(answer, Done)
@@ -289,8 +290,8 @@ async def made(
     return order
 
 
-async def assert_cob_ends(bank: RunningBoletoBank, order: RegistrationOrder, due_on: date) -> None:
-    """With the boleto that is due then."""
+async def assert_cob_ends_with_boleto(bank: RunningBoletoBank, order: RegistrationOrder, due_on: date) -> None:
+    """The cob ends when a boleto due on `due_on` does."""
     cob = await bank.bank.booked(order.charge_id.hex)
     assert cob is not None
     assert abs((cob.created_at + timedelta(seconds=cob.expires_in_s) - expires_at(None, due_on)).total_seconds()) <= 1
@@ -302,8 +303,8 @@ async def boleto_state(bank: RunningBoletoBank, order: RegistrationOrder) -> int
     return booked.state
 
 
-async def placed(context: Context, order: RegistrationOrder, kind: str, request: Any) -> UUID | None:
-    """A change of the boleto, as the API orders it; None when another one is under way."""
+async def place_boleto_change(context: Context, order: RegistrationOrder, kind: str, request: Any) -> UUID | None:
+    """Store an order to change the boleto, as the API does; None while another change is under way."""
     now, order_id = utc_now(), new_id()
     async with session(context.pool) as conn:
         found = await place_change(
@@ -313,8 +314,8 @@ async def placed(context: Context, order: RegistrationOrder, kind: str, request:
     return order_id if found is not None else None
 
 
-async def pix_booked(context: Context, order: RegistrationOrder) -> None:
-    """The bank's news that the cob was paid."""
+async def book_pix_payment(context: Context, order: RegistrationOrder) -> None:
+    """Book a payment of the cob, as when the bank confirms it."""
     received = Confirmation(
         charge_id=order.charge_id, end_to_end_id=f"E99999997{new_token()}", amount_cents=5000, paid_at=utc_now()
     )
@@ -324,7 +325,7 @@ async def pix_booked(context: Context, order: RegistrationOrder) -> None:
     assert outcome.status == "paid"
 
 
-async def kinds_of(pool: Pool, order: RegistrationOrder) -> list[tuple[str, str]]:
+async def boleto_changes_of(pool: Pool, order: RegistrationOrder) -> list[tuple[str, str]]:
     rows = await pool.fetch(
         ever("SELECT kind, state FROM bank_order WHERE charge_id = $1 AND kind LIKE 'boleto%'"
         " ORDER BY created_at, order_id"), order.charge_id,
@@ -332,19 +333,19 @@ async def kinds_of(pool: Pool, order: RegistrationOrder) -> list[tuple[str, str]
     return [(row[0], row[1]) for row in rows][1:]
 
 
-async def worked_through(context: Context, worker: BoletoOrderWorker, order: RegistrationOrder) -> None:
+async def work_until_idle(context: Context, worker: BoletoOrderWorker, order: RegistrationOrder) -> None:
     for _ in range(8):
         await due_now(context.pool, order.charge_id)
         if not await worker.drain():
             return
 
 
-async def test_a_charge_that_was_paid_with_assigned_money_has_both_its_legs_closed(
+async def test_a_dual_charge_paid_with_assigned_money_has_both_legs_closed_at_the_bank(
     context: Context, worker: BoletoOrderWorker, bank: RunningBoletoBank, pool: Pool
 ) -> None:
-    order = await made(context, worker)
-    await assigned(context, order)
-    await worked_through(context, worker, order)
+    order = await create_dual_charge(context, worker)
+    await pay_with_assigned_money(context, order)
+    await work_until_idle(context, worker, order)
     await due_now(pool, order.charge_id)
     await drain_orders(context, Mode.PRODUCTION)
     cob = await bank.bank.booked(order.charge_id.hex)
@@ -352,26 +353,26 @@ async def test_a_charge_that_was_paid_with_assigned_money_has_both_its_legs_clos
     assert (await boleto_state(bank, order), cob.status) == (WRITTEN_OFF, REMOVED)
 
 
-async def test_the_order_to_write_the_boleto_off_is_tried_until_the_bank_confirms(
+async def test_the_write_off_of_the_boleto_is_retried_until_the_bank_confirms(
     context: Context, worker: BoletoOrderWorker, bank: RunningBoletoBank, pool: Pool
 ) -> None:
-    order = await made(context, worker)
-    await pix_booked(context, order)
-    assert await kinds_of(pool, order) == [("boleto_reconcile", "waiting")]
+    order = await create_dual_charge(context, worker)
+    await book_pix_payment(context, order)
+    assert await boleto_changes_of(pool, order) == [("boleto_reconcile", "waiting")]
     for name in ("down", "error500", "html", "lost_reply"):
         bank.wire.fault = name
         await due_now(pool, order.charge_id)
         await worker.drain()
     bank.wire.fault = "up"
-    await worked_through(context, worker, order)
-    assert await kinds_of(pool, order) == [("boleto_reconcile", "done")]
+    await work_until_idle(context, worker, order)
+    assert await boleto_changes_of(pool, order) == [("boleto_reconcile", "done")]
     assert await boleto_state(bank, order) == WRITTEN_OFF
 
 
-async def test_the_order_to_remove_the_cob_is_tried_until_the_bank_confirms(
+async def test_the_removal_of_the_cob_is_retried_until_the_bank_confirms(
     context: Context, worker: BoletoOrderWorker, bank: RunningBoletoBank, pool: Pool
 ) -> None:
-    order = await made(context, worker)
+    order = await create_dual_charge(context, worker)
     number = str(order.request.payload.charge.nosso_numero)
     assert await bank.books.pay(number, rail="boleto", tell=False)
     await bank.settled(number)
@@ -393,41 +394,41 @@ async def test_the_order_to_remove_the_cob_is_tried_until_the_bank_confirms(
 
 
 @pytest.mark.parametrize("kind", ["boleto_write_off", "boleto_redate"])
-async def test_a_change_that_waits_when_the_pix_is_paid_leaves_the_boleto_to_be_closed(
+async def test_a_boleto_change_that_waits_when_the_pix_is_paid_is_refused_and_the_boleto_closed(
     context: Context, worker: BoletoOrderWorker, bank: RunningBoletoBank, pool: Pool, kind: str
 ) -> None:
-    order = await made(context, worker)
+    order = await create_dual_charge(context, worker)
     request = (
         WriteOff(reason="cancelled", actor="x")
         if kind == "boleto_write_off"
         else Redate(due_date=in_days(30), actor="x")
     )
-    assert await placed(context, order, kind, request)
-    await pix_booked(context, order)
-    assert await kinds_of(pool, order) == [(kind, "waiting")], "two orders about one boleto are never open"
-    await worked_through(context, worker, order)
-    assert await kinds_of(pool, order) == [(kind, "refused"), ("boleto_reconcile", "done")]
+    assert await place_boleto_change(context, order, kind, request)
+    await book_pix_payment(context, order)
+    assert await boleto_changes_of(pool, order) == [(kind, "waiting")], "a boleto never has two open orders"
+    await work_until_idle(context, worker, order)
+    assert await boleto_changes_of(pool, order) == [(kind, "refused"), ("boleto_reconcile", "done")]
     assert await boleto_state(bank, order) == WRITTEN_OFF
 
 
 @pytest.mark.parametrize("kind", ["boleto_write_off", "boleto_redate"])
-async def test_a_pix_paid_while_the_bank_is_at_a_change_leaves_no_open_boleto(
+async def test_a_pix_paid_during_a_boleto_change_leaves_no_open_boleto(
     context: Context, worker: BoletoOrderWorker, bank: RunningBoletoBank, pool: Pool, kind: str
 ) -> None:
-    """Also when the bank then says that the boleto is too young: nothing changed there, and nobody waits any more."""
-    order = await made(context, worker)
+    """Also when the bank refuses to change a boleto so young: nothing changed there, and no caller waits any more."""
+    order = await create_dual_charge(context, worker)
     request = (
         WriteOff(reason="cancelled", actor="x")
         if kind == "boleto_write_off"
         else Redate(due_date=in_days(30), actor="x")
     )
-    assert await placed(context, order, kind, request)
+    assert await place_boleto_change(context, order, kind, request)
     at_bank = context.banks.production[BANK]
     name = "write_off_boleto" if kind == "boleto_write_off" else "redate_boleto"
     asking = getattr(at_bank.boletos, name)
 
     async def meanwhile(*given: Any, **more: Any) -> Any:
-        await pix_booked(context, order)
+        await book_pix_payment(context, order)
         return await asking(*given, **more)
 
     await bank.rules(apply_30_minutes=True)
@@ -437,20 +438,20 @@ async def test_a_pix_paid_while_the_bank_is_at_a_change_leaves_no_open_boleto(
     finally:
         delattr(at_bank.boletos, name)
         await bank.rules(apply_30_minutes=False)
-    # Rejected for being too young, it had left the boleto open.
-    assert (await kinds_of(pool, order))[0] == (kind, "refused")
-    await worked_through(context, worker, order)
-    assert (await kinds_of(pool, order))[-1] == ("boleto_reconcile", "done")
+    # The change, refused because the boleto is too young, left it open at the bank.
+    assert (await boleto_changes_of(pool, order))[0] == (kind, "refused")
+    await work_until_idle(context, worker, order)
+    assert (await boleto_changes_of(pool, order))[-1] == ("boleto_reconcile", "done")
     assert await boleto_state(bank, order) == WRITTEN_OFF
 
 
 @pytest.mark.parametrize("last", [False, True])
-async def test_a_pix_paid_while_somebody_looks_whether_all_is_equal_leaves_no_open_boleto(
+async def test_a_pix_paid_during_a_lookup_of_the_reconciliation_leaves_no_open_boleto(
     context: Context, worker: BoletoOrderWorker, bank: RunningBoletoBank, pool: Pool, table_owner: Pool, last: bool
 ) -> None:
-    """Whether it was the last look or not."""
-    order = await made(context, worker)
-    lost = await placed(context, order, "boleto_redate", Redate(due_date=in_days(30), actor="x"))
+    """Whether or not it was the last lookup of the reconciliation."""
+    order = await create_dual_charge(context, worker)
+    lost = await place_boleto_change(context, order, "boleto_redate", Redate(due_date=in_days(30), actor="x"))
     assert lost is not None
     await pool.execute("UPDATE bank_order SET attempts = 1 WHERE order_id = $1", lost)
     async with transaction(pool) as conn:
@@ -463,35 +464,38 @@ async def test_a_pix_paid_while_somebody_looks_whether_all_is_equal_leaves_no_op
     async def find(number: str) -> Any:
         found = await asking(number)
         del at_bank.boletos.find_boleto
-        await pix_booked(context, order)
+        await book_pix_payment(context, order)
         return found
 
     at_bank.boletos.find_boleto = find  # type: ignore[method-assign]
     await worker.drain()
-    await worked_through(context, worker, order)
-    assert await kinds_of(pool, order) == [("boleto_redate", "abandoned"), *[("boleto_reconcile", "done")] * (1 + last)]
+    await work_until_idle(context, worker, order)
+    assert await boleto_changes_of(pool, order) == [
+        ("boleto_redate", "abandoned"),
+        *[("boleto_reconcile", "done")] * (1 + last),
+    ]
     assert await boleto_state(bank, order) == WRITTEN_OFF
 
 
-async def test_a_change_given_up_before_anybody_asked_leaves_the_boleto_to_be_closed(
+async def test_a_boleto_change_given_up_before_the_bank_was_called_does_not_keep_the_boleto_open(
     context: Context, worker: BoletoOrderWorker, bank: RunningBoletoBank, pool: Pool
 ) -> None:
-    order = await made(context, worker)
-    waiting = await placed(context, order, "boleto_write_off", WriteOff(reason="cancelled", actor="x"))
+    order = await create_dual_charge(context, worker)
+    waiting = await place_boleto_change(context, order, "boleto_write_off", WriteOff(reason="cancelled", actor="x"))
     assert waiting is not None
-    await pix_booked(context, order)
+    await book_pix_payment(context, order)
     async with transaction(pool) as conn:
         assert await give_up(conn, waiting, reconcile_id=new_id(), outcome=b"{}", now=utc_now())
-    await worked_through(context, worker, order)
+    await work_until_idle(context, worker, order)
     assert await boleto_state(bank, order) == WRITTEN_OFF
 
 
-async def test_a_booking_and_the_end_of_a_change_that_meet_leave_one_order_to_close_the_boleto(
+async def test_a_payment_booked_while_a_boleto_change_ends_leaves_one_order_to_close_the_boleto(
     context: Context, worker: BoletoOrderWorker, bank: RunningBoletoBank, pool: Pool
 ) -> None:
-    """The booking holds the charge while the change ends: whoever comes second sees what the first has left."""
-    order = await made(context, worker)
-    assert await placed(context, order, "boleto_redate", Redate(due_date=in_days(30), actor="x"))
+    """The booking locks the charge while the change ends, so the second of them sees what the first has left."""
+    order = await create_dual_charge(context, worker)
+    assert await place_boleto_change(context, order, "boleto_redate", Redate(due_date=in_days(30), actor="x"))
     received = Confirmation(
         charge_id=order.charge_id, end_to_end_id=f"E99999997{new_token()}", amount_cents=5000, paid_at=utc_now()
     )
@@ -499,14 +503,14 @@ async def test_a_booking_and_the_end_of_a_change_that_meet_leave_one_order_to_cl
         await confirm_payments(conn, [received], now=utc_now(), seal=context.seal, fees=NO_FEES)
         ending = asyncio.create_task(worker.drain())
         await asyncio.sleep(0.5)
-        assert not ending.done(), "it waits for the charge"
+        assert not ending.done(), "the end of the change waits for the lock on the charge"
     await ending
-    await worked_through(context, worker, order)
-    assert await kinds_of(pool, order) == [("boleto_redate", "refused"), ("boleto_reconcile", "done")]
+    await work_until_idle(context, worker, order)
+    assert await boleto_changes_of(pool, order) == [("boleto_redate", "refused"), ("boleto_reconcile", "done")]
     assert await boleto_state(bank, order) == WRITTEN_OFF
 
 
-async def test_a_cob_the_bank_refuses_fails_the_charge_and_takes_its_boleto_back(
+async def test_a_cob_the_bank_refuses_fails_the_charge_and_writes_its_boleto_off(
     context: Context, worker: BoletoOrderWorker, bank: RunningBoletoBank, pool: Pool
 ) -> None:
     at_bank = context.banks.production[BANK]
@@ -516,20 +520,20 @@ async def test_a_cob_the_bank_refuses_fails_the_charge_and_takes_its_boleto_back
 
     at_bank.pix.put_cob = put  # type: ignore[method-assign]
     try:
-        order = await made(context, worker)
+        order = await create_dual_charge(context, worker)
     finally:
         del at_bank.pix.put_cob
-    await worked_through(context, worker, order)
+    await work_until_idle(context, worker, order)
     assert await pool.fetchval("SELECT status FROM charge WHERE charge_id = $1", order.charge_id) == "failed"
     assert await boleto_state(bank, order) == WRITTEN_OFF
 
 
-async def test_a_revision_the_bank_did_not_answer_is_asked_again_until_the_cob_ends_with_the_boleto(
+async def test_an_unanswered_revision_of_the_cob_is_repeated_until_it_ends_with_the_boleto(
     context: Context, worker: BoletoOrderWorker, bank: RunningBoletoBank, pool: Pool
 ) -> None:
-    order = await made(context, worker)
+    order = await create_dual_charge(context, worker)
     due_on = today() + timedelta(days=40)
-    assert await placed(context, order, "boleto_redate", Redate(due_date=due_on.isoformat(), actor="x"))
+    assert await place_boleto_change(context, order, "boleto_redate", Redate(due_date=due_on.isoformat(), actor="x"))
     await worker.drain()
     for name in ("down", "error500", "timeout_before"):
         bank.wire.fault = name
@@ -548,20 +552,22 @@ async def test_a_revision_the_bank_did_not_answer_is_asked_again_until_the_cob_e
     assert abs((cob.created_at + timedelta(seconds=cob.expires_in_s) - expires_at(None, due_on)).total_seconds()) <= 1
 
 
-async def test_a_re_dating_that_overtakes_a_revision_is_what_the_bank_has_in_the_end(
+async def test_the_latest_due_date_wins_over_an_earlier_revision_that_arrives_late(
     context: Context, worker: BoletoOrderWorker, bank: RunningBoletoBank, pool: Pool
 ) -> None:
-    order = await made(context, worker)
+    order = await create_dual_charge(context, worker)
     at_bank, due_on = context.banks.production[BANK], today() + timedelta(days=60)
     end = expires_at(None, due_on)
-    assert await placed(context, order, "boleto_redate", Redate(due_date=in_days(40), actor="x"))
+    assert await place_boleto_change(context, order, "boleto_redate", Redate(due_date=in_days(40), actor="x"))
     await worker.drain()
     asking = at_bank.pix.revise_cob
 
     async def late(txid: str, expires_at: datetime) -> Any:
-        """The second re-dating is done, revision and all, before the bank hears of the first."""
+        """The second re-dating is done, its revision included, before the bank receives the first revision."""
         del at_bank.pix.revise_cob
-        assert await placed(context, order, "boleto_redate", Redate(due_date=due_on.isoformat(), actor="x"))
+        assert await place_boleto_change(
+            context, order, "boleto_redate", Redate(due_date=due_on.isoformat(), actor="x")
+        )
         await worker.drain()
         assert await asking(txid, end) == Done(None)
         done = "DELETE FROM bank_order WHERE charge_id = $1 AND kind = 'cob_revise' AND state = 'waiting'"
@@ -572,18 +578,18 @@ async def test_a_re_dating_that_overtakes_a_revision_is_what_the_bank_has_in_the
     await drain_orders(context, Mode.PRODUCTION)
     await due_now(pool, order.charge_id)
     await drain_orders(context, Mode.PRODUCTION)
-    await assert_cob_ends(bank, order, due_on)
-    # Its paper is the third one, and says so.
+    await assert_cob_ends_with_boleto(bank, order, due_on)
+    # The boleto, re-dated twice, is printed as its third version.
     redated = "SELECT (doc ->> 'redated')::integer FROM charge_view WHERE charge_id = $1"
     assert await pool.fetchval(redated, order.charge_id) == 2
 
 
-async def test_a_re_dating_waits_for_the_cob_that_is_being_registered(
+async def test_the_revision_of_a_cob_waits_for_its_registration(
     context: Context, worker: BoletoOrderWorker, bank: RunningBoletoBank, pool: Pool
 ) -> None:
-    """Revised before the bank has it, it would end with the boleto's first due date."""
-    order, due_on = await made(context, worker, cob=False), today() + timedelta(days=40)
-    assert await placed(context, order, "boleto_redate", Redate(due_date=due_on.isoformat(), actor="x"))
+    """A cob revised before the bank has it would end with the boleto's first due date."""
+    order, due_on = await create_dual_charge(context, worker, cob=False), today() + timedelta(days=40)
+    assert await place_boleto_change(context, order, "boleto_redate", Redate(due_date=due_on.isoformat(), actor="x"))
     await worker.drain()
     leased = "UPDATE bank_order SET state = $2, lease_until = $3 WHERE charge_id = $1 AND kind = 'cob_register'"
     await pool.execute(leased, order.charge_id, "working", utc_now() + timedelta(hours=1))
@@ -592,10 +598,10 @@ async def test_a_re_dating_waits_for_the_cob_that_is_being_registered(
     for _ in range(2):
         await due_now(pool, order.charge_id)
         await drain_orders(context, Mode.PRODUCTION)
-    await assert_cob_ends(bank, order, due_on)
+    await assert_cob_ends_with_boleto(bank, order, due_on)
 
 
-async def test_a_cob_is_revised_while_it_is_active_and_keeps_its_location(bank: RunningBoletoBank) -> None:
+async def test_an_active_cob_is_revised_and_keeps_its_location(bank: RunningBoletoBank) -> None:
     adapter, end = bank.adapter(), utc_now() + timedelta(days=3)
     assert await adapter.pix.revise_cob(new_id().hex, end) == NotFound()
     answer = await adapter.pix.create_locations(1)
@@ -618,5 +624,5 @@ async def test_a_cob_is_revised_while_it_is_active_and_keeps_its_location(bank: 
     assert isinstance(await adapter.pix.revise_cob(cob.txid, end), Rejected)
 
 
-async def test_the_books_are_clean_after_all_of_it(system: System) -> None:
+async def test_the_books_are_clean_after_the_tests_of_this_file(system: System) -> None:
     assert_books_are_clean(system)

@@ -1,4 +1,4 @@
-"""A duty under a lease is done by one process at a time, and by another one when that is gone."""
+"""A duty under a lease runs in one process at a time, and in another process once the first is gone."""
 
 import asyncio
 import subprocess
@@ -23,11 +23,11 @@ async def take(pool: Pool, name: str, holder: str, lease_s: float = 60.0) -> boo
         return await take_lease(conn, name=name, holder=holder, lease_s=lease_s)
 
 
-async def test_of_many_that_ask_at_once_one_holds_it(pool: Pool, name: str) -> None:
+async def test_one_of_many_concurrent_processes_gets_the_lease(pool: Pool, name: str) -> None:
     assert sum(await asyncio.gather(*(take(pool, name, f"worker {number}") for number in range(20)))) == 1
 
 
-async def test_its_holder_renews_it_and_nobody_else_takes_it_meanwhile(pool: Pool, name: str) -> None:
+async def test_the_holder_renews_a_lease_and_no_other_process_takes_it_meanwhile(pool: Pool, name: str) -> None:
     until = "SELECT until FROM lease WHERE name = $1"
     assert await take(pool, name, "one")
     first = await pool.fetchval(until, name)
@@ -37,8 +37,8 @@ async def test_its_holder_renews_it_and_nobody_else_takes_it_meanwhile(pool: Poo
     assert not await take(pool, name, "other")
 
 
-async def test_of_two_workers_with_one_host_name_and_process_number_one_holds_it(pool: Pool, name: str) -> None:
-    """As containers on their host's network have, each of which is process 1."""
+async def test_two_workers_with_the_same_host_name_and_process_id_do_not_share_a_lease(pool: Pool, name: str) -> None:
+    """Containers on their host's network share its host name, and each is process 1."""
     tell = (
         "import os, socket; os.getpid = lambda: 1; socket.gethostname = lambda: 'host'\n"
         "from workers.context import WORKER; print(WORKER)"
@@ -52,7 +52,7 @@ async def test_of_two_workers_with_one_host_name_and_process_number_one_holds_it
     assert await take(pool, name, one)
 
 
-async def test_a_lease_that_ended_goes_to_whoever_asks_first(pool: Pool, name: str) -> None:
+async def test_an_expired_lease_goes_to_exactly_one_new_holder(pool: Pool, name: str) -> None:
     assert await take(pool, name, "died", lease_s=0.0)
     assert sum(await asyncio.gather(*(take(pool, name, f"worker {number}") for number in range(20)))) == 1
     assert not await take(pool, name, "died")
@@ -68,7 +68,7 @@ async def test_a_released_lease_is_free_at_once_and_only_its_holder_releases_it(
     assert await take(pool, name, "other")
 
 
-async def test_who_asks_for_a_lease_that_is_held_writes_nothing(pool: Pool, name: str) -> None:
+async def test_a_refused_attempt_to_take_a_lease_writes_nothing(pool: Pool, name: str) -> None:
     row: Any = "SELECT xmin, xmax, ctid FROM lease WHERE name = $1"
     assert await take(pool, name, "one")
     before = await pool.fetchrow(row, name)
@@ -76,7 +76,7 @@ async def test_who_asks_for_a_lease_that_is_held_writes_nothing(pool: Pool, name
     assert await pool.fetchrow(row, name) == before
 
 
-async def test_a_lease_is_counted_from_the_statement_and_not_from_its_transaction(pool: Pool, name: str) -> None:
+async def test_a_lease_runs_from_the_start_of_its_statement_not_of_its_transaction(pool: Pool, name: str) -> None:
     async with pool.acquire() as conn, conn.transaction():
         began = await conn.fetchval("SELECT now()")
         await conn.execute("SELECT pg_sleep(0.05)")

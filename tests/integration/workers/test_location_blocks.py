@@ -1,4 +1,4 @@
-"""A process takes the blocks of locations that it asked for, however large the pool, and leaves the rest to others."""
+"""A process takes only as many blocks of locations as it asks for, however large the pool; others take the rest."""
 
 from typing import Any
 
@@ -13,8 +13,8 @@ from tests.support.database import own_database
 BLOCKS = 240
 
 
-async def test_one_block_is_taken_from_a_pool_that_was_vacuumed(servers: Any) -> None:
-    """Once its size was known, a plan took :blocks of them for each row: one process held all there were."""
+async def test_a_claim_of_one_block_takes_one_block_even_after_a_vacuum(servers: Any) -> None:
+    """Once the table's size was known, a plan took :blocks blocks for each row: one process held the whole pool."""
     async with own_database(servers, "blocks") as url:
         pool = await open_pool(url, name="tests", size=1)
         async with session(pool) as conn:
@@ -24,7 +24,7 @@ async def test_one_block_is_taken_from_a_pool_that_was_vacuumed(servers: Any) ->
             vacuum = await asyncpg.connect(url)
             await vacuum.execute("VACUUM pix_location")
             await vacuum.close()
-            for left in range(BLOCKS - 1, BLOCKS - 8, -1):  # a statement's plan is made anew for some executions
+            for left in range(BLOCKS - 1, BLOCKS - 8, -1):  # PostgreSQL plans the statement anew for some executions
                 assert len(await take_blocks(conn, test=True, bank="001", blocks=1, after=0)) == BLOCK
                 assert await conn.fetchval("SELECT count(*) FROM pix_location") == left
         await pool.close()

@@ -1,6 +1,6 @@
-"""E-mail end to end: a charge's wish becomes mails, and a real mail server gets each of them, whatever goes wrong.
+"""E-mail end to end: a charge with send_email becomes mails, and a real mail server gets each, whatever goes wrong.
 
-The clock is the test's: days pass in a call. Everything else is real: PostgreSQL, the commands, the duties, SMTP.
+The tests set the clock, so days pass in a call. Everything else is real: PostgreSQL, the commands, the duties, SMTP.
 """
 
 import asyncio
@@ -55,7 +55,7 @@ START = datetime(2027, 3, 1, 10, tzinfo=SAO_PAULO).astimezone(UTC)  # a Monday
 
 
 class Post:
-    """A worker with a mail server and a clock of the test's."""
+    """A mail worker, its mail server and a clock that the test sets."""
 
     def __init__(self, context: Context, server: MailServer, merchant: MerchantCreated) -> None:
         self.context = context
@@ -65,14 +65,14 @@ class Post:
         self.worker = MailSender(context)
 
     async def work(self) -> None:
-        """Until there is nothing left to do at this moment."""
+        """Write and send mails until nothing is left to do at this instant."""
         for _ in range(20):
             done = await write_due_mails(self.context) + await self.worker.drain()
             if not done:
                 return
-        raise AssertionError("no end")
+        raise AssertionError("each of 20 rounds wrote or sent a mail")
 
-    async def at(self, when: datetime) -> None:
+    async def work_at(self, when: datetime) -> None:
         self.now = when.astimezone(UTC)
         await self.work()
 
@@ -89,7 +89,7 @@ class Post:
     async def pix(
         self, to: str | None, *, lifetime: timedelta = timedelta(days=10), test: bool = False, send_email: bool = True
     ) -> ChargeDoc:
-        """A charge as the API writes it."""
+        """Store a PIX charge as the API does."""
         now, charge_id = to_millisecond(self.now), new_id()
         doc = ChargeDoc(
             account_id=str(self.merchant.account_id), charge_id=str(charge_id), test=test, public_id=new_token(),
@@ -108,11 +108,11 @@ class Post:
         )  # fmt: skip
         async with transaction(self.context.pool) as conn:
             assert await create_pix(conn, [new]) == {charge_id}
-            # No bank has a part in this.
+            # These tests have no bank.
             await conn.execute("DELETE FROM bank_order WHERE charge_id = $1", charge_id)
         return doc
 
-    async def paid(self, doc: ChargeDoc) -> None:
+    async def pay(self, doc: ChargeDoc) -> None:
         async with transaction(self.context.pool) as conn:
             await confirm_payments(
                 conn,
@@ -156,7 +156,7 @@ async def opened(pool: Pool, servers: Any, **env: str) -> AsyncIterator[Post]:
 async def test_a_pix_charge_with_send_email_is_mailed_once_with_its_code_and_its_links(post: Post) -> None:
     doc = await post.pix("ana@example.com")
     await post.work()
-    await post.at(START + timedelta(hours=1))
+    await post.work_at(START + timedelta(hours=1))
     (taken,) = post.server.of("ana@example.com")
     message = taken.message
     assert taken.sender == "cobrancas@quita.example.com"
@@ -188,21 +188,21 @@ async def test_a_pix_charge_with_send_email_is_mailed_once_with_its_code_and_its
     ("to", "test", "send_email"),
     [("bia@example.com", True, True), ("bia@example.com", False, False), (None, False, True)],
 )
-async def test_nobody_is_mailed_for_a_test_charge_or_unasked_or_without_an_address(
+async def test_a_charge_in_test_mode_or_without_send_email_or_without_an_address_is_not_mailed(
     post: Post, to: str | None, test: bool, send_email: bool
 ) -> None:
     await post.pix(to, test=test, send_email=send_email)
     for day in range(12):
-        await post.at(START + timedelta(days=day))
+        await post.work_at(START + timedelta(days=day))
     assert post.server.mails == []
     assert await post.context.pool.fetchval("SELECT count(*) FROM mail_request") == 0
 
 
-async def test_a_pending_charge_is_reminded_of_three_days_before_and_on_the_day_at_nine_and_no_more(post: Post) -> None:
-    await post.pix("caio@example.com")  # its last moment is on 11 March at 10:00
+async def test_reminders_are_sent_at_nine_three_days_before_the_due_date_and_on_it(post: Post) -> None:
+    await post.pix("caio@example.com")  # expires on 11 March at 10:00
     seen: dict[int, datetime] = {}
     for hour in range(24 * 12):
-        await post.at(START + timedelta(hours=hour))
+        await post.work_at(START + timedelta(hours=hour))
         for count in range(len(seen), len(post.server.mails)):
             seen[count] = post.now.astimezone(SAO_PAULO)
     assert [(at.day, at.hour) for at in seen.values()] == [(1, 10), (8, 9), (11, 9)]
@@ -213,14 +213,14 @@ async def test_a_pending_charge_is_reminded_of_three_days_before_and_on_the_day_
     ]
 
 
-async def test_a_payment_brings_a_receipt_and_ends_the_reminders(post: Post) -> None:
+async def test_a_payment_is_answered_with_a_receipt_and_ends_the_reminders(post: Post) -> None:
     doc = await post.pix("davi@example.com")
     await post.work()
-    await post.at(START + timedelta(days=1))
-    await post.paid(doc)
+    await post.work_at(START + timedelta(days=1))
+    await post.pay(doc)
     await post.work()
     for day in range(2, 12):
-        await post.at(START + timedelta(days=day))
+        await post.work_at(START + timedelta(days=day))
     assert post.subjects("davi@example.com") == [
         "Cobrança de Açaí & Cia: R$ 150,00, vence em 11/03/2027",
         "Pagamento recebido: R$ 150,00 para Açaí & Cia",
@@ -232,23 +232,23 @@ async def test_a_payment_brings_a_receipt_and_ends_the_reminders(post: Post) -> 
 
 async def test_a_charge_paid_before_its_first_mail_gets_the_receipt_only(post: Post) -> None:
     doc = await post.pix("eva@example.com")
-    await post.paid(doc)
+    await post.pay(doc)
     await post.work()
     assert post.subjects("eva@example.com") == ["Pagamento recebido: R$ 150,00 para Açaí & Cia"]
 
 
-async def test_every_payment_of_a_busy_account_is_receipted_once(post: Post) -> None:
+async def test_every_payment_of_a_busy_account_gets_one_receipt(post: Post) -> None:
     docs = [await post.pix(f"p{n}@example.com") for n in range(10)]
     await post.work()
     assert len(post.server.mails) == 10
     for doc in docs:
-        await post.paid(doc)
+        await post.pay(doc)
     await post.work()
     assert [len(post.subjects(f"p{n}@example.com")) for n in range(10)] == [2] * 10
 
 
-async def test_a_payer_that_no_key_opens_keeps_nobody_else_from_his_mail(post: Post) -> None:
-    """It is told, and looked at again each day: the key may be ours again."""
+async def test_a_payer_that_cannot_be_decrypted_does_not_hold_up_the_mails_of_others(post: Post) -> None:
+    """The failure is logged and the payer tried again each day, because the key may be restored."""
     doc = await post.pix("ilda@example.com")
     for n in range(3):
         await post.pix(f"q{n}@example.com")
@@ -263,28 +263,28 @@ async def test_a_payer_that_no_key_opens_keeps_nobody_else_from_his_mail(post: P
         ("mail_payer_not_readable", doc.charge_id)
     ]
     await post.context.pool.execute(give, charge_id, sealed)
-    await post.at(START + timedelta(days=1))
+    await post.work_at(START + timedelta(days=1))
     assert post.subjects("ilda@example.com") == ["Cobrança de Açaí & Cia: R$ 150,00, vence em 11/03/2027"]
     await post.context.pool.execute(give, charge_id, bytes((255,)) + sealed[1:])
     for day in range(2, 60):
-        await post.at(START + timedelta(days=day))
+        await post.work_at(START + timedelta(days=day))
     assert await post.context.pool.fetchval("SELECT count(*) FROM mail_request WHERE charge_id = $1", charge_id) == 0
 
 
-async def test_a_cancelled_charge_is_not_reminded_of(post: Post) -> None:
+async def test_a_cancelled_charge_gets_no_reminders(post: Post) -> None:
     doc = await post.pix("fabio@example.com")
     await post.work()
     owner = Owner(post.merchant.account_id, Mode.PRODUCTION)
-    wish = cancellation(UUID(doc.charge_id), owner, reason=CancelReason.CANCELLED, actor="test", request_id="req")
+    change = cancellation(UUID(doc.charge_id), owner, reason=CancelReason.CANCELLED, actor="test", request_id="req")
     async with transaction(post.context.pool) as conn:
-        await change_charges(conn, [wish], now=post.now)
+        await change_charges(conn, [change], now=post.now)
     for day in range(1, 12):
-        await post.at(START + timedelta(days=day))
+        await post.work_at(START + timedelta(days=day))
     assert len(post.server.mails) == 1
 
 
 async def boleto(post: Post, to: str, due: date, terms: PaymentTerms | None = None) -> ChargeDoc:
-    """A boleto as its registration leaves it."""
+    """Store a boleto as its registration does."""
     async with transaction(post.context.pool) as conn:
         doc = await issue(
             conn, SEAL, post.merchant.account_id, test=False, due=due, now=post.now,
@@ -297,7 +297,7 @@ async def boleto(post: Post, to: str, due: date, terms: PaymentTerms | None = No
     return doc
 
 
-async def test_a_boleto_comes_with_its_line_and_its_paper(post: Post) -> None:
+async def test_the_mail_of_a_boleto_has_its_line_and_its_pdf(post: Post) -> None:
     doc = await boleto(post, "gil@example.com", date(2027, 3, 20))  # a Saturday
     await post.work()
     (taken,) = post.server.of("gil@example.com")
@@ -312,7 +312,7 @@ async def test_a_boleto_comes_with_its_line_and_its_paper(post: Post) -> None:
     assert pdf.get_content().startswith(b"%PDF-")
 
 
-async def test_a_boleto_with_a_fine_says_so_to_its_payer(post: Post) -> None:
+async def test_the_mail_of_a_boleto_states_its_fine_and_interest(post: Post) -> None:
     terms = PaymentTerms(fine=Fine(percent_bps=200), interest=Interest(month_bps=100), payable_days=30)
     await boleto(post, "lia@example.com", date(2027, 3, 18), terms)
     await post.work()
@@ -324,7 +324,7 @@ async def test_a_boleto_with_a_fine_says_so_to_its_payer(post: Post) -> None:
 
 
 @pytest.mark.parametrize("first", [date(2027, 3, 10), date(2027, 4, 20)], ids=["later", "earlier"])
-async def test_a_boleto_with_a_new_date_is_reminded_of_by_that_date(post: Post, first: date) -> None:
+async def test_the_reminders_of_a_redated_boleto_follow_its_new_due_date(post: Post, first: date) -> None:
     doc = await boleto(post, "hugo@example.com", first)
     await post.work()
     async with transaction(post.context.pool) as conn:
@@ -334,14 +334,14 @@ async def test_a_boleto_with_a_new_date_is_reminded_of_by_that_date(post: Post, 
             agreement=AGREEMENT, now=post.now, actor="test", request_id="req",
         )  # fmt: skip
     for day in range(1, 20):
-        await post.at(datetime(2027, 3, 1 + day, 9, 30, tzinfo=SAO_PAULO))
+        await post.work_at(datetime(2027, 3, 1 + day, 9, 30, tzinfo=SAO_PAULO))
     assert [subject.partition(":")[0] for subject in post.subjects("hugo@example.com")] == [
         "Cobrança de Açaí & Cia", "Lembrete", "Vence hoje",
     ]  # fmt: skip
     assert "18/03/2027" in post.subjects("hugo@example.com")[1]
 
 
-async def test_who_stopped_the_mails_of_a_merchant_gets_no_more(post: Post) -> None:
+async def test_an_address_that_stopped_a_merchants_mails_gets_no_more(post: Post) -> None:
     await post.pix("Ivo@example.com")
     await post.work()
     link = str(post.server.mails[0].message["List-Unsubscribe"]).strip("<>")
@@ -354,7 +354,7 @@ async def test_who_stopped_the_mails_of_a_merchant_gets_no_more(post: Post) -> N
     assert await post.states() == [("sent", 1, None), ("skipped", 1, "stopped")]
 
 
-async def test_a_mail_to_a_payer_carries_the_logo_and_loads_nothing_from_anywhere(post: Post) -> None:
+async def test_a_mail_to_a_payer_embeds_the_logo_and_loads_nothing_from_the_network(post: Post) -> None:
     logo, account_id = read_logo(a_logo()), post.merchant.account_id
     async with transaction(post.context.pool) as conn:
         await set_logo(conn, account_id, logo, now=START)
@@ -366,16 +366,16 @@ async def test_a_mail_to_a_payer_carries_the_logo_and_loads_nothing_from_anywher
     assert image.get_content() == logo.image
     assert f'src="cid:{str(image["Content-ID"]).strip("<>")}"' in html
     assert 'src="http' not in html
-    assert not list(taken.message.iter_attachments()), "it is a part of the page, not a file beside it"
+    assert not list(taken.message.iter_attachments()), "the logo is embedded in the page, not attached"
     await post.context.pool.execute("UPDATE account SET kyc = 'blocked' WHERE account_id = $1", account_id)
-    await post.paid(doc)
+    await post.pay(doc)
     await post.work()
     receipt = post.server.of("lia@example.com")[-1]
     assert "Pagamento recebido" in receipt.part("plain")
-    assert "cid:" not in receipt.part("html"), "of a blocked merchant it is shown nowhere"
+    assert "cid:" not in receipt.part("html"), "the logo of a blocked merchant is not shown"
 
 
-async def test_a_blocked_merchant_s_payers_get_their_receipts_and_nothing_else(
+async def test_payers_of_a_blocked_merchant_get_receipts_and_nothing_else(
     post: Post,
 ) -> None:
     pool, account_id = post.context.pool, post.merchant.account_id
@@ -383,7 +383,7 @@ async def test_a_blocked_merchant_s_payers_get_their_receipts_and_nothing_else(
     await post.work()
     await pool.execute("UPDATE account SET kyc = 'blocked' WHERE account_id = $1", account_id)
     for day in range(1, 11):
-        await post.at(START + timedelta(days=day))
+        await post.work_at(START + timedelta(days=day))
     assert len(post.server.mails) == 2, "the first mails, from before the block"
     async with transaction(pool) as conn:
         asked = await ask_for_mail(
@@ -391,7 +391,7 @@ async def test_a_blocked_merchant_s_payers_get_their_receipts_and_nothing_else(
             note=None, attach_pdf=False, now=post.now, seal=SEAL,
         )  # fmt: skip
     assert asked == ("jana@example.com", "stopped")
-    await post.paid(doc)
+    await post.pay(doc)
     await post.work()
     assert post.subjects("jana@example.com")[1:] == ["Pagamento recebido: R$ 150,00 para Açaí & Cia"]
     assert len(post.subjects("kai@example.com")) == 1
@@ -399,7 +399,7 @@ async def test_a_blocked_merchant_s_payers_get_their_receipts_and_nothing_else(
     assert other.charge_id != doc.charge_id
 
 
-async def test_a_mail_that_was_not_taken_goes_again_and_again_and_then_no_more(post: Post) -> None:
+async def test_a_mail_the_server_does_not_accept_is_retried_for_less_than_four_days_and_then_fails(post: Post) -> None:
     post.server.answers["RCPT"] = ["450 later"] * 100
     await post.pix("joana@example.com", lifetime=timedelta(days=20))
     await post.work()
@@ -409,7 +409,7 @@ async def test_a_mail_that_was_not_taken_goes_again_and_again_and_then_no_more(p
         if due_at is None:
             break
         assert due_at > post.now
-        await post.at(due_at)
+        await post.work_at(due_at)
         tries += 1
     assert tries == len(BACKOFF_S) + 1
     assert post.now - START < timedelta(days=4)
@@ -417,10 +417,10 @@ async def test_a_mail_that_was_not_taken_goes_again_and_again_and_then_no_more(p
     assert post.server.mails == []
 
 
-async def test_waiting_behind_slow_mails_costs_a_mail_none_of_its_attempts(
+async def test_a_mail_that_waits_behind_slow_ones_uses_up_no_attempt(
     post: Post, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A mail server that says nothing holds every mail up: those whose turn does not come were not tried."""
+    """A mail server that does not answer holds up every mail. A mail whose turn never came was not tried."""
     await post.pix("joao@example.com")
     await write_due_mails(post.context)
     monkeypatch.setattr(mail_worker, "ROUND_S", 0.0)
@@ -430,14 +430,14 @@ async def test_waiting_behind_slow_mails_costs_a_mail_none_of_its_attempts(
     post.server.answers["RCPT"] = ["450 later"]
     await post.worker.drain()
     assert await post.states() == [("waiting", 1, "450")]
-    await post.at(START + timedelta(seconds=2 * BACKOFF_S[0]))
+    await post.work_at(START + timedelta(seconds=2 * BACKOFF_S[0]))
     assert len(post.server.of("joao@example.com")) == 1
 
 
-async def test_what_was_claimed_before_a_process_stood_still_is_not_sent_when_it_goes_on(
+async def test_a_worker_that_stalled_past_its_round_does_not_send_the_mails_it_claimed(
     post: Post, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Another worker has sent it by then."""
+    """Another worker may have sent them by then."""
     await post.pix("joao@example.com")
     await write_due_mails(post.context)
     claim = mail_worker.claim
@@ -456,7 +456,7 @@ async def test_what_was_claimed_before_a_process_stood_still_is_not_sent_when_it
     assert len(post.server.of("joao@example.com")) == 1
 
 
-async def test_an_address_refused_for_good_is_not_tried_again(post: Post) -> None:
+async def test_an_address_the_server_refuses_for_good_is_not_tried_again(post: Post) -> None:
     post.server.unknown.add("ninguem@example.com")
     await post.pix("ninguem@example.com")
     await post.pix("karen@example.com")
@@ -468,7 +468,7 @@ async def test_an_address_refused_for_good_is_not_tried_again(post: Post) -> Non
 @pytest.mark.parametrize(
     "answers", [{"EHLO": ["DROP"]}, {"AUTH": ["535 no"]}, {"MAIL": ["421 busy"]}, {"DATA": ["DROP"]}]
 )
-async def test_trouble_at_the_mail_server_delays_a_mail_and_loses_none(
+async def test_a_failing_mail_server_delays_a_mail_and_does_not_lose_it(
     post: Post, answers: dict[str, list[str]]
 ) -> None:
     post.server.answers |= answers
@@ -477,13 +477,13 @@ async def test_trouble_at_the_mail_server_delays_a_mail_and_loses_none(
     ((state, _, trouble),) = await post.states()
     assert state == "waiting"
     assert trouble
-    await post.at(START + timedelta(minutes=2))
+    await post.work_at(START + timedelta(minutes=2))
     assert len(post.server.of("leo@example.com")) == 1
     assert await post.states() == [("sent", 2, None)]
 
 
-async def in_states(post: Post, states: dict[str, int], at: datetime) -> None:
-    """So many mails in each state, asked for and last touched at this moment."""
+async def store_mails(post: Post, states: dict[str, int], at: datetime) -> None:
+    """Store `states[state]` mails in each state, requested and last changed at this instant."""
     await post.context.pool.execute(
         "INSERT INTO mail (mail_id, account_id, charge_id, kind, to_sealed, to_hash, state, attempts, due_at,"
         " lease_until, created_at, sent_at)"
@@ -494,42 +494,42 @@ async def in_states(post: Post, states: dict[str, int], at: datetime) -> None:
     )  # fmt: skip
 
 
-async def test_a_mail_that_is_over_is_forgotten_after_its_time_in_portions_and_never_one_that_is_to_be_sent(
+async def test_ended_mails_are_deleted_in_portions_after_mail_kept_days_and_unsent_ones_are_not(
     pool: Pool, servers: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("workers.mail.sender._FORGOTTEN_MAX", 4)
     every = {"waiting": 1, "sending": 1, "sent": 6, "failed": 2, "skipped": 1}
     async with opened(pool, servers, MAIL_KEPT_DAYS="30") as post:
-        await in_states(post, every, post.now - timedelta(days=30, seconds=1))
-        await in_states(post, every, post.now - timedelta(days=29))
+        await store_mails(post, every, post.now - timedelta(days=30, seconds=1))
+        await store_mails(post, every, post.now - timedelta(days=29))
         assert [await forget_mails(post.context) for _ in range(4)] == [4, 4, 1, 0]
         left = Counter(state for state, *_ in await post.states())
         assert left == Counter(every) + Counter(waiting=1, sending=1)
 
 
-async def test_a_forgotten_mail_is_not_written_anew(post: Post) -> None:
+async def test_a_deleted_mail_is_not_written_again(post: Post) -> None:
     doc = await post.pix("ana@example.com", lifetime=timedelta(days=500))
     await post.work()
-    await post.at(START + timedelta(days=401))
+    await post.work_at(START + timedelta(days=401))
     assert await forget_mails(post.context) == 1
     assert await post.states() == []
-    await post.at(START + timedelta(days=402))
+    await post.work_at(START + timedelta(days=402))
     assert len(post.subjects("ana@example.com")) == 1
-    await post.paid(doc)
+    await post.pay(doc)
     await post.work()
-    assert len(post.subjects("ana@example.com")) == 2, "and its receipt comes all the same"
+    assert len(post.subjects("ana@example.com")) == 2, "the receipt is still sent"
 
 
-async def test_a_mail_of_which_nobody_knows_goes_again_with_the_same_message_id(post: Post) -> None:
+async def test_a_mail_of_unknown_outcome_is_sent_again_with_the_same_message_id(post: Post) -> None:
     post.server.answers["DATA"] = ["DROP AFTER"]
     await post.pix("mara@example.com")
     await post.work()
-    await post.at(START + timedelta(minutes=2))
+    await post.work_at(START + timedelta(minutes=2))
     first, second = post.server.of("mara@example.com")
     assert first.message["Message-ID"] == second.message["Message-ID"]
 
 
-async def test_a_server_that_goes_silent_holds_up_no_transaction_and_loses_no_mail(
+async def test_a_mail_server_that_hangs_keeps_no_transaction_open_and_loses_no_mail(
     post: Post, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("workers.mail.smtp.READ_S", 2.0)
@@ -544,11 +544,11 @@ async def test_a_server_that_goes_silent_holds_up_no_transaction_and_loses_no_ma
     assert open_ones == 0
     assert not sending.done()
     await sending
-    await post.at(START + timedelta(minutes=2))
+    await post.work_at(START + timedelta(minutes=2))
     assert await post.states() == [("sent", 2, None)]
 
 
-async def test_the_mail_of_a_worker_that_died_goes_when_its_lease_is_over(post: Post) -> None:
+async def test_the_mail_of_a_dead_worker_is_sent_once_its_lease_ends(post: Post) -> None:
     await post.pix("olga@example.com")
     await write_due_mails(post.context)
     async with post.context.pool.acquire() as conn:
@@ -578,7 +578,7 @@ async def test_two_workers_send_each_mail_once(post: Post) -> None:
     assert post.server.connections <= 12
 
 
-async def test_a_merchants_people_are_told_of_its_webhooks_once(post: Post) -> None:
+async def test_a_webhook_notice_is_mailed_to_the_merchant_once(post: Post) -> None:
     notice = NewNotice(
         notice_id=new_id(), account_id=post.merchant.account_id, test=True, kind="webhook_paused",
         event_type="payment.received", endpoint_id=None,
@@ -588,7 +588,7 @@ async def test_a_merchants_people_are_told_of_its_webhooks_once(post: Post) -> N
     async with transaction(post.context.pool) as conn:
         await give_notice(conn, [notice], now=post.now)
     await post.work()
-    await post.at(START + timedelta(days=1))
+    await post.work_at(START + timedelta(days=1))
     (taken,) = post.server.of(post.merchant.dashboard.email)
     assert post.subjects(post.merchant.dashboard.email) == ["[TESTE/SANDBOX] Seu webhook foi pausado"]
     text = taken.part("plain")
@@ -613,7 +613,7 @@ async def test_the_last_notice_of_a_day_says_that_it_is_the_last(post: Post) -> 
     assert sum("É o último aviso deste tipo por hoje" in text for text in texts) == 1
 
 
-async def test_nothing_a_merchant_or_payer_writes_ends_a_header(post: Post) -> None:
+async def test_text_from_a_merchant_or_payer_cannot_inject_a_mail_header(post: Post) -> None:
     await post.context.pool.execute(
         "UPDATE account SET name = $2 WHERE account_id = $1", post.merchant.account_id, "Loja\x1b\r\nBcc: x@example.com"
     )
@@ -630,7 +630,7 @@ async def test_nothing_a_merchant_or_payer_writes_ends_a_header(post: Post) -> N
     assert sorted(state for state, _, _ in await post.states()) == ["failed", "failed", "sent"]
 
 
-async def test_without_a_server_and_a_catcher_mails_wait(pool: Pool, servers: Any) -> None:
+async def test_mails_wait_while_neither_a_mail_server_nor_a_catcher_is_set(pool: Pool, servers: Any) -> None:
     async with opened(pool, servers, SMTP_URL="") as post:
         await post.pix("sara@example.com")
         await post.work()
@@ -646,7 +646,7 @@ async def test_without_a_server_and_a_catcher_mails_wait(pool: Pool, servers: An
         ("smtp://localhost:2525", SmtpServer(host="localhost", port=2525)),
     ],
 )  # fmt: skip
-def test_the_mail_server_is_read_from_one_address(url: str, server: SmtpServer) -> None:
+def test_the_mail_server_is_read_from_smtp_url(url: str, server: SmtpServer) -> None:
     settings = settings_for(SMTP_URL=url, MAIL_FROM="x@example.com", MAIL_CATCHER="1")
     assert settings.smtp == server
     assert not settings.mail_catcher
@@ -662,7 +662,7 @@ def test_the_mail_server_is_read_from_one_address(url: str, server: SmtpServer) 
     ],
     ids=str,
 )  # fmt: skip
-def test_a_mail_setting_that_cannot_be_is_refused_at_start(env: dict[str, str]) -> None:
+def test_an_invalid_mail_setting_is_refused_at_start(env: dict[str, str]) -> None:
     given = {
         "DATABASE_URL": "d",
         "REDIS_URL": "redis://r",
@@ -674,11 +674,11 @@ def test_a_mail_setting_that_cannot_be_is_refused_at_start(env: dict[str, str]) 
         read_settings(given)
 
 
-# What a merchant asks for
+# Mails that a merchant requests
 
 
-async def asked_for(post: Post, doc: ChargeDoc, to: str | None = None) -> str:
-    """`queued`, `stopped`, or the code of the refusal."""
+async def request_mail(post: Post, doc: ChargeDoc, to: str | None = None) -> str:
+    """Request a mail as a merchant does; return `queued`, `stopped`, or the code of the refusal."""
     try:
         async with transaction(post.context.pool) as conn:
             _, state = await ask_for_mail(
@@ -690,17 +690,17 @@ async def asked_for(post: Post, doc: ChargeDoc, to: str | None = None) -> str:
         return f"{refused.code.name} {' '.join(refused.fields or {})}".strip()
 
 
-async def test_one_address_is_written_to_so_often_a_day_whatever_the_charge(post: Post) -> None:
+async def test_requested_mails_to_one_address_are_limited_per_day_over_all_charges(post: Post) -> None:
     charges = [await post.pix(None) for _ in range(3)]
     for number in range(ASKED_TO_MAX):
-        assert await asked_for(post, charges[number % 3], "Ana@example.com") == "queued"
-    assert await asked_for(post, charges[0], "ana@example.com") == "RATE_LIMITED"
-    assert await asked_for(post, charges[0], "bia@example.com") == "queued"
+        assert await request_mail(post, charges[number % 3], "Ana@example.com") == "queued"
+    assert await request_mail(post, charges[0], "ana@example.com") == "RATE_LIMITED"
+    assert await request_mail(post, charges[0], "bia@example.com") == "queued"
     post.now += ASKED_DAY
-    assert await asked_for(post, charges[0], "ana@example.com") == "queued"
+    assert await request_mail(post, charges[0], "ana@example.com") == "queued"
 
 
-async def test_an_account_has_so_many_sent_a_day_whatever_the_address(post: Post) -> None:
+async def test_requested_mails_of_an_account_are_limited_per_day_over_all_addresses(post: Post) -> None:
     doc = await post.pix(None)
     await post.context.pool.execute(
         "INSERT INTO mail (mail_id, account_id, charge_id, kind, to_sealed, to_hash, state, due_at, created_at)"
@@ -708,22 +708,22 @@ async def test_an_account_has_so_many_sent_a_day_whatever_the_address(post: Post
         " FROM generate_series(2, $3) AS n",
         post.merchant.account_id, post.now, ASKED_OF_ACCOUNT_MAX,
     )  # fmt: skip
-    assert await asked_for(post, doc, "a@example.com") == "queued"
-    assert await asked_for(post, doc, "b@example.com") == "RATE_LIMITED"
+    assert await request_mail(post, doc, "a@example.com") == "queued"
+    assert await request_mail(post, doc, "b@example.com") == "RATE_LIMITED"
 
 
-async def test_an_account_that_is_not_approved_writes_to_the_payer_alone(post: Post) -> None:
+async def test_an_account_not_approved_can_request_mails_to_the_payer_only(post: Post) -> None:
     doc, addressless = await post.pix("payer@example.com"), await post.pix(None)
     await post.context.pool.execute(
         "UPDATE account SET kyc = 'pending' WHERE account_id = $1", post.merchant.account_id
     )
-    assert await asked_for(post, doc, "another@example.com") == "VALIDATION_ERROR to"
-    assert await asked_for(post, doc, "Payer@example.com") == "queued"
-    assert await asked_for(post, doc) == "queued"
-    assert await asked_for(post, addressless, "another@example.com") == "VALIDATION_ERROR to"
+    assert await request_mail(post, doc, "another@example.com") == "VALIDATION_ERROR to"
+    assert await request_mail(post, doc, "Payer@example.com") == "queued"
+    assert await request_mail(post, doc) == "queued"
+    assert await request_mail(post, addressless, "another@example.com") == "VALIDATION_ERROR to"
 
 
-async def test_a_link_in_a_description_is_not_mailed(post: Post) -> None:
+async def test_a_description_with_a_link_is_left_out_of_the_mail(post: Post) -> None:
     doc = await post.pix("payer@example.com")
     for description, shown in (("Mensalidade 10.2026", True), ("veja golpe.example/x", False)):
         letter = charge_letter(

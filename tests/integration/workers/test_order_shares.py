@@ -1,4 +1,4 @@
-"""What an account orders beyond its share is taken up after the orders of others, and at once when there are none."""
+"""Bank orders beyond an account's share are claimed after those of other accounts, and at once when there are none."""
 
 import asyncio
 import secrets
@@ -23,7 +23,7 @@ from workers.orders.pix import claim as claim_cobs
 SHARE = 20
 BURST = 300
 
-_LEFT_LATER = "UPDATE bank_order SET attempts = 1, state = 'waiting' WHERE charge_id = ANY($1)"
+_MARK_TRIED = "UPDATE bank_order SET attempts = 1, state = 'waiting' WHERE charge_id = ANY($1)"
 _BOLETO = """
 INSERT INTO bank_order (order_id, account_id, charge_id, test, bank, kind, request, due_at, created_at)
 SELECT gen_random_uuid(), $1, gen_random_uuid(), false, '001', $2, jsonb_build_object('key', gen_random_uuid()), $3, $4
@@ -31,61 +31,61 @@ SELECT gen_random_uuid(), $1, gen_random_uuid(), false, '001', $2, jsonb_build_o
 
 
 @pytest_asyncio.fixture(loop_scope="session")
-async def alone(servers: Any) -> AsyncIterator[Pool]:
-    """A database in which nothing else is ordered."""
+async def empty_pool(servers: Any) -> AsyncIterator[Pool]:
+    """A pool on a database without any other orders."""
     async with own_database(servers, "shares") as url:
         pool = await open_pool(url, name="tests of shares", size=4)
         yield pool
         await pool.close()
 
 
-async def burst(pool: Pool, times: DueTimes, count: int) -> tuple[UUID, list[UUID]]:
+async def create_charges(pool: Pool, times: DueTimes, count: int) -> tuple[UUID, list[UUID]]:
     account = await make_account(pool)
     places = [Location(number, f"x/{number}") for number in range(count)]
     return account, await make_charges(pool, account, places, test=False, due_times=times)
 
 
-async def cobs(pool: Pool, limit: int) -> list[UUID | None]:
+async def claim_due_cobs(pool: Pool, limit: int) -> list[UUID | None]:
     async with session(pool) as conn:
         claimed = await claim_cobs(conn, test=False, since=None, now=utc_now(), limit=limit, lease=LEASE)
     return [each.charge_id for each in claimed]
 
 
-async def test_one_order_of_another_account_is_not_behind_a_burst(alone: Pool) -> None:
+async def test_an_order_of_another_account_is_claimed_before_the_rest_of_a_burst(empty_pool: Pool) -> None:
     times = DueTimes(SHARE)
-    _, many = await burst(alone, times, BURST)
-    _, (other,) = await burst(alone, times, 1)
-    first = await cobs(alone, SHARE * 5)
+    _, many = await create_charges(empty_pool, times, BURST)
+    _, (other,) = await create_charges(empty_pool, times, 1)
+    first = await claim_due_cobs(empty_pool, SHARE * 5)
     assert other in first
-    assert set(first) - {other} <= set(many[: SHARE * 6]), "of the burst the oldest go first"
+    assert set(first) - {other} <= set(many[: SHARE * 6]), "the oldest orders of the burst are claimed first"
 
 
-async def test_a_burst_that_is_alone_is_taken_up_at_once(alone: Pool) -> None:
-    _, many = await burst(alone, DueTimes(SHARE), BURST)
+async def test_a_burst_without_orders_of_others_is_claimed_at_once(empty_pool: Pool) -> None:
+    _, many = await create_charges(empty_pool, DueTimes(SHARE), BURST)
     taken: list[UUID | None] = []
     for _ in range(BURST // 100):
-        taken += await cobs(alone, 100)
+        taken += await claim_due_cobs(empty_pool, 100)
     assert set(taken) == set(many)
     assert len(taken) == BURST
 
 
-async def test_an_order_that_failed_waits_for_its_time(alone: Pool) -> None:
-    _, many = await burst(alone, DueTimes(SHARE), SHARE)
-    await alone.execute(_LEFT_LATER, many)
-    assert len(await cobs(alone, 100)) < SHARE
+async def test_a_failed_order_is_not_claimed_before_its_due_time(empty_pool: Pool) -> None:
+    _, many = await create_charges(empty_pool, DueTimes(SHARE), SHARE)
+    await empty_pool.execute(_MARK_TRIED, many)
+    assert len(await claim_due_cobs(empty_pool, 100)) < SHARE
 
 
-async def test_boletos_have_the_same_turns_and_what_is_to_be_done_later_is_left(alone: Pool) -> None:
-    account, times, now = await make_account(alone), DueTimes(SHARE), utc_now()
+async def test_boleto_orders_take_turns_too_and_a_reconciliation_due_later_is_not_claimed(empty_pool: Pool) -> None:
+    account, times, now = await make_account(empty_pool), DueTimes(SHARE), utc_now()
     for _ in range(2 * SHARE):
-        await alone.execute(_BOLETO, account, "boleto_register", times.take(account, now), now)
-    other = await make_account(alone)
-    await alone.execute(_BOLETO, other, "boleto_register", now, now)
+        await empty_pool.execute(_BOLETO, account, "boleto_register", times.take(account, now), now)
+    other = await make_account(empty_pool)
+    await empty_pool.execute(_BOLETO, other, "boleto_register", now, now)
     later = now + timedelta(minutes=5)
-    await alone.execute(_BOLETO, other, "boleto_reconcile", later, now)
+    await empty_pool.execute(_BOLETO, other, "boleto_reconcile", later, now)
 
     async def claimed(limit: int) -> list[UUID | None]:
-        async with session(alone) as conn:
+        async with session(empty_pool) as conn:
             orders = await claim_boletos(conn, test=False, since=None, now=now, limit=limit, lease=LEASE)
         return [each.account_id for each in orders]
 
@@ -94,13 +94,13 @@ async def test_boletos_have_the_same_turns_and_what_is_to_be_done_later_is_left(
     assert await claimed(100) == []
 
 
-async def test_what_an_account_asks_for_beyond_its_share_is_due_later(servers: Any) -> None:
-    """Cobs and boletos, as the API orders them."""
+async def test_an_accounts_orders_beyond_its_share_are_due_later(servers: Any) -> None:
+    """For orders of cobs and of boletos, as the API places them."""
     async with own_database(servers, "share_api") as url, open_api(url, servers.redis_url, BANK_SHARE_PER_S="1") as api:
         token = await api.token(mode="production")
         for _ in range(3):
             await api.create(token=token)
-        asked = [asyncio.create_task(boleto_of(api, token)) for _ in range(3)]  # they wait for a bank
+        asked = [asyncio.create_task(boleto_of(api, token)) for _ in range(3)]  # each request waits for a bank
         pool = await open_pool(url, name="tests of shares", size=1)
         try:
             for kind in ("cob_register", "boleto_register"):
@@ -112,7 +112,7 @@ async def test_what_an_account_asks_for_beyond_its_share_is_due_later(servers: A
             await pool.close()
 
 
-async def test_a_charge_of_a_minute_is_registered_while_it_can_be_paid_however_long_the_burst(servers: Any) -> None:
+async def test_a_charge_that_expires_in_a_minute_is_due_in_time_however_long_the_burst(servers: Any) -> None:
     async with (
         own_database(servers, "share_time") as url,
         open_api(url, servers.redis_url, BANK_SHARE_PER_S="1") as api,
@@ -138,7 +138,7 @@ async def boleto_of(api: Api, token: str) -> None:
 
 
 async def later_orders(pool: Pool, kind: str, count: int) -> list[bool]:
-    """Of each order of a kind, by its due time, whether it is due after it was placed; once there are so many."""
+    """For each order of the kind, by due time: is it due after it was placed? Waits until there are `count` orders."""
     async with asyncio.timeout(30):
         while True:
             rows = await pool.fetch(

@@ -1,4 +1,4 @@
-"""What is held of payers goes after the time that the settings say, of each mode by itself."""
+"""Payer data is erased after the time in the settings, one for each mode."""
 
 from collections.abc import AsyncIterator
 from datetime import UTC, datetime, timedelta
@@ -28,7 +28,7 @@ DAYS, MONTHS = 90, 60
 
 @pytest_asyncio.fixture(loop_scope="session")
 async def url(servers: Any) -> AsyncIterator[str]:
-    """A database of the test's own: the walk is over all accounts, years after the other tests."""
+    """A database of the test's own: the worker walks all accounts, years later than the clock of other tests."""
     async with own_database(servers, "retention") as made:
         yield made
 
@@ -45,20 +45,20 @@ def worker(pool: Pool, at: datetime, *, days: int = DAYS, months: int = MONTHS) 
     return SimpleNamespace(pool=pool, now=lambda: at, settings=SimpleNamespace(kept=kept))
 
 
-async def until_done(context: Any) -> None:
+async def erase_until_done(context: Any) -> None:
     for _ in range(50):
         if not await erase_old_payers(context):
             return
-    raise AssertionError("it does not end")
+    raise AssertionError("the erasure does not come to an end")
 
 
-async def a_charge(books: Books, *, test: bool, lifetime: timedelta = timedelta(days=1)) -> UUID:
+async def make_paid_charge(books: Books, *, test: bool, lifetime: timedelta = timedelta(days=1)) -> UUID:
     doc = await books.charge(payer=PAYER, test=test, lifetime=lifetime)
     await books.paid(doc, payer_name="Zulmira")
     return UUID(doc.charge_id)
 
 
-async def named(pool: Pool, charge_id: UUID) -> bool:
+async def payer_is_kept(pool: Pool, charge_id: UUID) -> bool:
     return bool(
         await pool.fetchval(
             "SELECT num_nonnulls(c.payer_sealed, c.payer_document_hash, p.payer_sealed, r.payer_document_hash) = 4"
@@ -68,54 +68,54 @@ async def named(pool: Pool, charge_id: UUID) -> bool:
     )
 
 
-async def test_each_mode_goes_by_its_own_time(own: Pool) -> None:
+async def test_payer_data_of_each_mode_is_erased_after_the_time_of_that_mode(own: Pool) -> None:
     books = Books(own, (await a_merchant(own)).account_id, SEAL)
-    tried, real = await a_charge(books, test=True), await a_charge(books, test=False)
+    tried, real = await make_paid_charge(books, test=True), await make_paid_charge(books, test=False)
     now = datetime.now(UTC)
-    await until_done(worker(own, now + timedelta(days=DAYS - 2)))
-    assert (await named(own, tried), await named(own, real)) == (True, True)
-    await until_done(worker(own, now + timedelta(days=DAYS + 2)))
-    assert (await named(own, tried), await named(own, real)) == (False, True)
-    await until_done(worker(own, now + timedelta(days=365 * 20), months=0))
-    assert await named(own, real)
-    await until_done(worker(own, now + timedelta(days=31 * MONTHS + 2)))
-    assert not await named(own, real)
+    await erase_until_done(worker(own, now + timedelta(days=DAYS - 2)))
+    assert (await payer_is_kept(own, tried), await payer_is_kept(own, real)) == (True, True)
+    await erase_until_done(worker(own, now + timedelta(days=DAYS + 2)))
+    assert (await payer_is_kept(own, tried), await payer_is_kept(own, real)) == (False, True)
+    await erase_until_done(worker(own, now + timedelta(days=365 * 20), months=0))
+    assert await payer_is_kept(own, real)
+    await erase_until_done(worker(own, now + timedelta(days=31 * MONTHS + 2)))
+    assert not await payer_is_kept(own, real)
     journal = await own.fetchval("SELECT count(*) FROM journal WHERE account_id = $1", books.account_id)
     assert journal == 4
 
 
-async def test_a_charge_that_is_passed_while_it_can_be_paid_is_looked_at_again(own: Pool) -> None:
+async def test_the_payer_of_a_charge_that_can_be_paid_is_erased_only_after_the_charge_ended(own: Pool) -> None:
     books = Books(own, (await a_merchant(own)).account_id, SEAL)
     now = datetime.now(UTC)
     doc = await books.charge(payer=PAYER, test=True, lifetime=timedelta(days=200))
     charge_id = UUID(doc.charge_id)
     sealed = "SELECT payer_sealed IS NOT NULL FROM charge WHERE charge_id = $1"
-    await until_done(worker(own, now + timedelta(days=DAYS + 2)))
+    await erase_until_done(worker(own, now + timedelta(days=DAYS + 2)))
     assert await own.fetchval(sealed, charge_id)
     over = now + timedelta(days=201)
     async with own.acquire() as conn, conn.transaction():
         await expire_charges(conn, [charge_id], now=over, actor="sweeper")
-    await until_done(worker(own, over))
+    await erase_until_done(worker(own, over))
     assert await own.fetchval(sealed, charge_id)
-    await until_done(worker(own, over + timedelta(days=DAYS)))
+    await erase_until_done(worker(own, over + timedelta(days=DAYS)))
     assert not await own.fetchval(sealed, charge_id)
     assert await own.fetchval("SELECT count(*) FROM payer_kept WHERE charge_id = $1", charge_id) == 0
 
 
-async def test_a_charge_with_a_refund_on_its_way_keeps_its_payer_until_that_ended(own: Pool) -> None:
+async def test_a_charge_with_a_pending_refund_keeps_its_payer_until_the_refund_ended(own: Pool) -> None:
     books = Books(own, (await a_merchant(own)).account_id, SEAL)
-    charge_id = await a_charge(books, test=True)
+    charge_id = await make_paid_charge(books, test=True)
     await own.execute("UPDATE payment SET refunding_cents = 1 WHERE charge_id = $1", charge_id)
     at = datetime.now(UTC) + timedelta(days=DAYS + 2)
-    await until_done(worker(own, at))
-    assert await named(own, charge_id)
+    await erase_until_done(worker(own, at))
+    assert await payer_is_kept(own, charge_id)
     await own.execute("UPDATE payment SET refunding_cents = 0 WHERE charge_id = $1", charge_id)
-    await until_done(worker(own, at + timedelta(days=2)))
-    assert not await named(own, charge_id)
+    await erase_until_done(worker(own, at + timedelta(days=2)))
+    assert not await payer_is_kept(own, charge_id)
 
 
-async def a_schedule(books: Books, status: str, charge_id: UUID | None, *, at: datetime) -> UUID:
-    """One that was looked at for the last time at `at`, and issued this charge."""
+async def make_schedule(books: Books, status: str, charge_id: UUID | None, *, at: datetime) -> UUID:
+    """A schedule that was last looked at at `at`, and issued this charge."""
     schedule_id, sealed = new_id(), SEAL.seal(b"{}", SCHEDULE_PAYER, "")
     await books.pool.execute(
         "INSERT INTO schedule (account_id, schedule_id, status, created_at, payment_method, amount_cents, frequency,"
@@ -132,13 +132,13 @@ async def a_schedule(books: Books, status: str, charge_id: UUID | None, *, at: d
     return schedule_id
 
 
-async def test_a_schedule_that_ended_goes_after_the_last_of_its_charges_and_no_other(own: Pool) -> None:
+async def test_an_ended_schedule_loses_its_payer_after_its_last_charge_and_a_running_one_keeps_it(own: Pool) -> None:
     books = Books(own, (await a_merchant(own)).account_id, SEAL)
     now = datetime.now(UTC)
-    charge_id = await a_charge(books, test=False)
-    ended = await a_schedule(books, "finished", charge_id, at=now)
-    empty = await a_schedule(books, "cancelled", None, at=now)
-    running = [await a_schedule(books, status, None, at=now) for status in ("active", "paused")]
+    charge_id = await make_paid_charge(books, test=False)
+    ended = await make_schedule(books, "finished", charge_id, at=now)
+    empty = await make_schedule(books, "cancelled", None, at=now)
+    running = [await make_schedule(books, status, None, at=now) for status in ("active", "paused")]
 
     async def named_schedules() -> set[UUID]:
         rows = await own.fetch(
@@ -147,19 +147,19 @@ async def test_a_schedule_that_ended_goes_after_the_last_of_its_charges_and_no_o
         return {row["schedule_id"] for row in rows}
 
     over = now + timedelta(days=31 * MONTHS + 2)
-    await until_done(worker(own, over, months=0))
-    await until_done(worker(own, over - timedelta(days=4)))
+    await erase_until_done(worker(own, over, months=0))
+    await erase_until_done(worker(own, over - timedelta(days=4)))
     assert await named_schedules() == {ended, empty, *running}
     await own.execute("UPDATE payment SET refunding_cents = 1 WHERE charge_id = $1", charge_id)
-    await until_done(worker(own, over))
-    assert await named_schedules() == {ended, *running}, "the charge keeps its payer, and so does what made it"
+    await erase_until_done(worker(own, over))
+    assert await named_schedules() == {ended, *running}, "a schedule keeps its payer as long as one of its charges does"
     await own.execute("UPDATE payment SET refunding_cents = 0 WHERE charge_id = $1", charge_id)
-    await until_done(worker(own, over + timedelta(days=2)))
+    await erase_until_done(worker(own, over + timedelta(days=2)))
     assert await named_schedules() == set(running)
 
 
-async def test_who_sent_money_that_went_back_goes_after_the_same_time(own: Pool) -> None:
-    """No charge has it, so no erasure of a payer reaches it."""
+async def test_the_payer_of_returned_suspense_is_erased_after_the_same_time(own: Pool) -> None:
+    """Suspended money belongs to no charge, so the erasure of a charge's payer does not reach it."""
     now = datetime.now(UTC)
     for state, settled_at, reference in (("returned", now, "D1"), ("open", None, None)):
         await own.execute(
@@ -173,58 +173,58 @@ async def test_who_sent_money_that_went_back_goes_after_the_same_time(own: Pool)
         rows = await own.fetch("SELECT state FROM suspense WHERE payer_sealed IS NOT NULL ORDER BY 1")
         return [row["state"] for row in rows]
 
-    await until_done(worker(own, now + timedelta(days=31 * MONTHS - 1)))
-    await until_done(worker(own, now + timedelta(days=31 * MONTHS + 1), months=0))
+    await erase_until_done(worker(own, now + timedelta(days=31 * MONTHS - 1)))
+    await erase_until_done(worker(own, now + timedelta(days=31 * MONTHS + 1), months=0))
     assert await kept() == ["open", "returned"]
-    await until_done(worker(own, now + timedelta(days=31 * MONTHS + 1)))
-    assert await kept() == ["open"], "whose it is nobody has found out yet"
+    await erase_until_done(worker(own, now + timedelta(days=31 * MONTHS + 1)))
+    assert await kept() == ["open"], "open suspense keeps its payer until staff find out whose it is"
 
 
-async def test_payers_of_an_account_that_came_as_a_file_go_like_those_that_were_here(
+async def test_payers_of_an_imported_account_are_erased_like_those_of_other_accounts(
     own: Pool, url: str, servers: Any, tmp_path: Path
 ) -> None:
-    """Its charges may be older than what the walk here has passed already."""
+    """The imported charges may be older than the point the walk has reached here."""
     now, file = datetime.now(UTC), tmp_path / "account.jsonl"
     async with own_database(servers, "retention_source") as elsewhere:
         source = await open_pool(elsewhere, name="tests", size=2)
         came = Books(source, (await a_merchant(source)).account_id, SEAL)
-        charge_id = await a_charge(came, test=True)
+        charge_id = await make_paid_charge(came, test=True)
         await source.execute("UPDATE account SET kyc = 'blocked' WHERE account_id = $1", came.account_id)
         await source.close()
         owner = await connect(owner_of(servers, elsewhere))
         await export_account(owner, came.account_id, file, seal=SEAL, now=now, progress=lambda table: None)
         await owner.close()
     here = Books(own, (await a_merchant(own)).account_id, SEAL)
-    later = await a_charge(here, test=True)
-    await until_done(worker(own, now + timedelta(days=DAYS + 2)))
-    assert not await named(own, later)
+    later = await make_paid_charge(here, test=True)
+    await erase_until_done(worker(own, now + timedelta(days=DAYS + 2)))
+    assert not await payer_is_kept(own, later)
     owner = await connect(owner_of(servers, url))
     await import_account(owner, file, seal=SEAL, progress=lambda table: None)
     await owner.close()
-    assert await named(own, charge_id)
-    await until_done(worker(own, now + timedelta(days=DAYS + 3)))
-    assert not await named(own, charge_id)
+    assert await payer_is_kept(own, charge_id)
+    await erase_until_done(worker(own, now + timedelta(days=DAYS + 3)))
+    assert not await payer_is_kept(own, charge_id)
 
 
-async def test_two_workers_do_not_wait_for_each_other(own: Pool) -> None:
+async def test_a_worker_does_not_wait_for_one_that_is_erasing_the_same_mode(own: Pool) -> None:
     books = Books(own, (await a_merchant(own)).account_id, SEAL)
-    charge_id = await a_charge(books, test=True)
+    charge_id = await make_paid_charge(books, test=True)
     at = datetime.now(UTC) + timedelta(days=DAYS + 2)
-    await erase_old_payers(worker(own, datetime.now(UTC)))  # makes the places
+    await erase_old_payers(worker(own, datetime.now(UTC)))  # creates the rows of payer_retention
     async with own.acquire() as conn, conn.transaction():
         await conn.execute("SELECT FROM payer_retention WHERE test FOR UPDATE")
         assert await erase_old_payers(worker(own, at, months=0)) == 0
-    await until_done(worker(own, at))
-    assert not await named(own, charge_id)
+    await erase_until_done(worker(own, at))
+    assert not await payer_is_kept(own, charge_id)
 
 
 @pytest.mark.parametrize("given", ["-1", "9" * 9, "x", "36501"])
-def test_a_time_that_is_none_is_refused_by_its_name(given: str) -> None:
+def test_an_invalid_retention_time_is_refused_with_the_name_of_its_setting(given: str) -> None:
     with pytest.raises(ValueError, match="SANDBOX_KEPT_DAYS"):
         read_kept({"SANDBOX_KEPT_DAYS": given})
 
 
-def test_payers_of_production_are_kept_unless_it_is_said_how_long() -> None:
+def test_payers_of_production_are_kept_unless_a_setting_says_how_long() -> None:
     assert read_kept({}) == Kept(payers_kept_months=0, sandbox_kept_days=90)
     assert read_kept({"PAYERS_KEPT_MONTHS": "60", "SANDBOX_KEPT_DAYS": "0"}) == Kept(
         payers_kept_months=60, sandbox_kept_days=0

@@ -1,4 +1,4 @@
-"""A claim costs what it takes, and not what has left the queue while somebody held a snapshot of the database."""
+"""A claim costs as much as the orders it takes; orders that left the queue during a long snapshot cost nothing."""
 
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
@@ -25,8 +25,8 @@ class Order(NamedTuple):
     due_at: datetime
 
 
-class Asked:
-    """A queue that says since when it was asked."""
+class RecordingQueue:
+    """A QueueHead that records the due time from which each claim searched."""
 
     def __init__(self) -> None:
         self.clock_s = 100.0
@@ -43,11 +43,11 @@ class Asked:
         await self.head.claim(claimed, now=NOW)
 
 
-async def test_claims_begin_a_little_before_the_last_and_at_the_oldest_order_now_and_then() -> None:
-    asked = Asked()
+async def test_claims_search_from_just_before_the_last_order_and_now_and_then_from_the_oldest() -> None:
+    asked = RecordingQueue()
     await asked.claim(NOW - timedelta(minutes=2), NOW - timedelta(minutes=1))
     await asked.claim()
-    # Registrations beyond their account's share are claimed before they are due: others come before them.
+    # Registrations beyond their account's share are claimed before they are due; they do not move the start.
     await asked.claim(NOW, NOW + timedelta(minutes=1))
     await asked.claim()
     asked.clock_s += 5
@@ -55,11 +55,13 @@ async def test_claims_begin_a_little_before_the_last_and_at_the_oldest_order_now
     await asked.claim()
     first = NOW - timedelta(minutes=1) - LATE
     old = NOW - timedelta(hours=1) - LATE
-    assert asked.since == [None, first, first, NOW - LATE, None, old], "old ones go on where they were left"
+    assert asked.since == [None, first, first, NOW - LATE, None, old], (
+        "old orders are searched from where the last claim left off"
+    )
 
 
-async def test_looks_at_all_orders_take_a_twentieth_of_the_time() -> None:
-    asked = Asked()
+async def test_searches_of_the_whole_queue_take_a_twentieth_of_the_time() -> None:
+    asked = RecordingQueue()
     asked.took_s = 1.0
     for _ in range(23):
         await asked.claim(NOW)
@@ -67,7 +69,7 @@ async def test_looks_at_all_orders_take_a_twentieth_of_the_time() -> None:
 
 
 @pytest.mark.parametrize(("name", "kind"), [("claim_pix", "cob_register"), ("claim_boletos", "boleto_register")])
-async def test_what_has_left_the_queue_behind_a_snapshot_is_not_walked(servers: Any, name: str, kind: str) -> None:
+async def test_a_claim_does_not_scan_orders_deleted_behind_an_open_snapshot(servers: Any, name: str, kind: str) -> None:
     async with own_database(servers, "queue_head") as url:
         holder: Any = await asyncpg.connect(url)
         conn: Any = await asyncpg.connect(url)

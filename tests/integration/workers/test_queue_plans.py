@@ -1,9 +1,9 @@
-"""A queue costs what is taken from it: with 200,000 orders and deliveries open and nothing analyzed, one that is known
-by its id is found by its key, and a claim reads what it leases.
+"""A queue statement costs what it takes: with 200,000 open orders and deliveries and no statistics, an order is found
+by its key, and a claim reads only what it leases.
 
-A connection keeps a statement's plan until its tables are analyzed again, and a worker's may have been made while the
-queue was empty, or while all there was were a few thousand rows, most of them waiting, and analyzed; so every statement
-is planned on empty tables first, on small ones, and once more on the full ones without statistics.
+A connection keeps a statement's plan until its tables are analyzed again. A worker's plan may have been made while the
+queue was empty, or while it held a few thousand analyzed rows, most of them waiting. So every statement is planned on
+empty tables, on small ones, and on the full ones without statistics.
 """
 
 from collections.abc import AsyncIterator, Iterator
@@ -26,12 +26,12 @@ ACCOUNT = UUID(int=1)
 NOW = datetime(2026, 6, 1, tzinfo=UTC)
 LATER = NOW + timedelta(hours=1)
 BEFORE = datetime(2026, 4, 1, tzinfo=UTC)
-"""Nothing is due."""
+"""An instant at which nothing is due."""
 
 _FEW, _MANY = 3_000, 200_000
 
-# A hundred endpoints, one of the account. The second's lane is paused, the third's is being held, and what is held in
-# the fourth's goes out again.
+# A hundred endpoints; endpoint 0 is the account's. The lane of endpoint 2 is paused, that of 3 is being held, and the
+# held deliveries of that of 4 are being released.
 _BEFORE = (
     "INSERT INTO account (account_id, name, document, city, kyc, pix_key, created_at)"
     " VALUES ('00000000-0000-0000-0000-000000000001', 'Loja', '12345678000190', 'Recife', 'approved', 'k', now())",
@@ -54,8 +54,8 @@ SELECT n, md5('order' || n)::uuid, md5('charge' || n)::uuid, kinds[1 + n % array
 FROM generate_series($1::integer, $2) AS n CROSS JOIN (SELECT $3::text[]) AS given (kinds)
 """
 _KINDS = ["cob_register", "cob_remove", "boleto_register", "boleto_reconcile", "refund_return", "withdrawal_send"]
-# Every order is of another charge; orders 1 to 500 are leased, their leases over. One account has ordered more than its
-# share besides.
+# Each order has a charge of its own. Orders 1 to 500 are leased, and their leases have ended. The account has also
+# ordered more than its share.
 _SEED = (
     """
     INSERT INTO bank_order (order_id, account_id, charge_id, test, bank, kind, request, state, attempts, due_at,
@@ -105,7 +105,7 @@ _SEED = (
 )
 
 
-# Each with something held, and nothing to be done about it now.
+# 2,000 paused lanes, each with a held delivery and nothing due.
 _PAUSED = (
     """
     INSERT INTO webhook_endpoint (endpoint_id, url, secret_sealed, kinds, created_at)
@@ -131,7 +131,7 @@ async def _order(conn: Any, kind: str, *, working: bool = True) -> Any:
 
 
 async def _given(conn: Any) -> dict[str, tuple[dict[str, Any], int]]:
-    """What each statement is asked, and how many rows of tables it may read for that."""
+    """Each statement's parameters, and how many rows of tables it may read with them."""
     pix, boleto, waiting = (
         await _order(conn, "cob_register"),
         await _order(conn, "boleto_register"),
@@ -154,7 +154,7 @@ async def _given(conn: Any) -> dict[str, tuple[dict[str, Any], int]]:
         "withdrawal.abandon_order": ({"withdrawal_id": pix["order_id"], "now": NOW}, 3),
         "boleto.outcome": ({"order_id": pix["order_id"]}, 3),
         "bank_order.release": ({"now": NOW, "limit": 10}, 30),
-        # An order, its charge, and what else comes with it.
+        # For each claimed order, its charge and what else is read with it.
         "bank_order.claim_pix": (claim, 120),
         "bank_order.claim_boletos": (claim, 120),
         "bank_order.claim_pix of a burst": (claim | {"now": BEFORE}, 120),
@@ -216,7 +216,7 @@ async def _given_of_webhooks(conn: Any) -> dict[str, tuple[dict[str, Any], int]]
 
 
 async def _prepare(conn: Any) -> None:
-    """Each statement planned for all values, with the tables as they are now."""
+    """Make the generic plan of each statement, with the tables as they are now."""
     for number, name in enumerate(NAMES):
         statement = sql.STATEMENTS[name.partition(" of ")[0]]
         await conn.execute(f"PREPARE asked_{number} AS {statement.text}")
@@ -232,8 +232,8 @@ async def _seed(conn: Any, first: int, count: int, kinds: list[str]) -> None:
 
 @asynccontextmanager
 async def _planned(servers: Any, *, few: int = 0) -> AsyncIterator[Any]:
-    """A connection that has made all plans over `few` rows, analyzed if there are any: orders of one lane, all of which
-    wait. Then there are many."""
+    """A connection that made all plans while there were `few` analyzed rows, of waiting orders of one lane, or none.
+    Then the tables are filled."""
     async with own_database(servers, "queue_plans") as url:
         owner: Any = await asyncpg.connect(owner_of(servers, url))
         pool = await open_pool(url, name="tests", size=1)
@@ -289,20 +289,22 @@ NAMES = (
 )  # fmt: skip
 
 
-@pytest.mark.parametrize("name", NAMES)  # varies first: the plans made while the tables were empty are discarded once
+@pytest.mark.parametrize(
+    "name", NAMES
+)  # varies fastest: the plans of the empty tables are discarded after all tests of them
 @pytest.mark.parametrize("planned", ["while empty", "when full"])
-async def test_an_order_costs_what_is_read_of_it(full: Any, name: str, planned: str) -> None:
+async def test_a_queue_statement_reads_only_the_rows_it_needs(full: Any, name: str, planned: str) -> None:
     if planned == "when full":
         await full.execute("DISCARD PLANS")
     await _assert_cheap(full, name)
 
 
 @pytest.mark.parametrize("name", NAMES)
-async def test_an_order_costs_no_more_by_a_plan_made_while_there_were_few(grown: Any, name: str) -> None:
+async def test_a_queue_statement_planned_on_small_tables_reads_only_the_rows_it_needs(grown: Any, name: str) -> None:
     await _assert_cheap(grown, name)
 
 
-# Every account has moved its sandbox's clock, and very many orders wait.
+# Every account has moved the clock of its sandbox, and very many orders wait.
 _CROWDED = (
     """
     INSERT INTO account (account_id, name, document, city, kyc, pix_key, created_at)
@@ -320,7 +322,7 @@ _CROWDED = (
 )
 
 
-async def test_a_claim_by_a_plan_made_while_many_waited_looks_up_the_clocks_it_needs(servers: Any) -> None:
+async def test_a_claim_planned_while_many_orders_wait_looks_up_sandbox_clocks_by_account(servers: Any) -> None:
     async with own_database(servers, "queue_plans") as url:
         owner: Any = await asyncpg.connect(owner_of(servers, url))
         for statement in _CROWDED:
@@ -336,7 +338,7 @@ async def test_a_claim_by_a_plan_made_while_many_waited_looks_up_the_clocks_it_n
         await conn.close()
 
 
-# Few merchants have very many schedules, and their keys.
+# A few merchants have very many schedules and idempotency keys.
 _SCHEDULED = (
     """
     INSERT INTO account (account_id, name, document, city, kyc, pix_key, created_at)
@@ -359,7 +361,7 @@ _SCHEDULED = (
 )
 
 
-async def test_a_claim_of_schedules_by_a_plan_made_while_many_were_due_looks_up_their_keys(servers: Any) -> None:
+async def test_a_claim_of_schedules_planned_while_many_are_due_looks_up_idempotency_keys_by_index(servers: Any) -> None:
     async with own_database(servers, "queue_plans") as url:
         owner: Any = await asyncpg.connect(owner_of(servers, url))
         for statement in _SCHEDULED:
@@ -376,7 +378,7 @@ async def test_a_claim_of_schedules_by_a_plan_made_while_many_were_due_looks_up_
 
 
 @pytest.mark.parametrize("name", [each for each in NAMES if each.startswith("webhook_lane.")])
-async def test_a_round_for_lanes_reads_the_same_however_many_stay_paused(full: Any, name: str) -> None:
+async def test_a_lane_statement_reads_no_more_rows_when_thousands_of_lanes_stay_paused(full: Any, name: str) -> None:
     before, _, _ = await _read(full, name)
     savepoint = full.transaction()
     await savepoint.start()

@@ -1,4 +1,4 @@
-"""The bank's lists are asked to the end: whatever is in them, however much it is, and wherever a worker died."""
+"""The bank's lists are read to their end, whatever they contain, however long they are, and wherever a worker died."""
 
 import asyncio
 import os
@@ -55,7 +55,7 @@ from workers.orders.pix import drain_orders
 from workers.orders.refund import RefundOrderWorker
 
 COUNT = int(os.environ.get("QUITA_TEST_PIX", "2500"))
-"""PIX after a stand-still: QUITA_TEST_PIX=250000 for the bound that the contract speaks of."""
+"""How many PIX arrive during an outage; QUITA_TEST_PIX=250000 tests the bound of the contract."""
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="session")
@@ -92,7 +92,7 @@ async def account(books: Pool) -> UUID:
     return await make_account(books)
 
 
-async def registered(context: Context, account: UUID, **more: Any) -> UUID:
+async def registered_charge(context: Context, account: UUID, **more: Any) -> UUID:
     made = await context.banks.production[BANK].pix.create_locations(1)
     assert isinstance(made, Done)
     (charge_id,) = await make_charges(context.pool, account, made.value, test=False, **more)
@@ -106,8 +106,8 @@ async def pay(bank: RunningBank, **of: Any) -> list[str]:
     return [each["end_to_end_id"] for each in answer["payments"]]
 
 
-async def rounds(context: Context, count: int = 500) -> None:
-    """Until nothing is left to ask for, at a moment at which all that was paid so far is asked for."""
+async def reconcile_until_idle(context: Context, count: int = 500) -> None:
+    """Run the reconciler until it finds nothing, at an instant whose window covers all payments so far."""
     context.now = lambda: utc_now() + timedelta(seconds=2)
     for _ in range(count):
         if not await reconcile(context, BANK):
@@ -115,8 +115,8 @@ async def rounds(context: Context, count: int = 500) -> None:
     raise AssertionError("the reconciler does not come to an end")
 
 
-async def night(context: Context) -> None:
-    """What the passes of the next night find."""
+async def run_nightly_passes(context: Context) -> None:
+    """Run the passes of the next night until they find nothing."""
     at = utc_now() + timedelta(days=1, hours=4)
     context.now = lambda: at
     for _ in range(500):
@@ -125,7 +125,7 @@ async def night(context: Context) -> None:
     raise AssertionError("the reconciler does not come to an end")
 
 
-async def suspended(context: Context, source: str) -> Any:
+async def suspense_of(context: Context, source: str) -> Any:
     return await context.pool.fetchrow("SELECT * FROM suspense WHERE source = $1", source)
 
 
@@ -136,12 +136,12 @@ async def balance(context: Context, account: UUID) -> int:
     return int(found or 0)
 
 
-async def clean(url: str) -> None:
+async def assert_books_are_clean(url: str) -> None:
     assert await verify(url) == []
 
 
-async def strew(context: Context, charge_ids: list[UUID], paid_at: list[datetime]) -> None:
-    """Payments in the bank's books, of which no callback tells."""
+async def store_payments(context: Context, charge_ids: list[UUID], paid_at: list[datetime]) -> None:
+    """Put payments into the bank's books, without callbacks."""
     await context.pool.execute(
         "INSERT INTO simulated_pix (world, end_to_end_id, txid, amount_cents, paid_at, payer_name, payer_document)"
         " SELECT 'production', 'E99999994' || substr(md5(c::text || n::text), 1, 23), replace(c::text, '-', ''), 100,"
@@ -150,8 +150,8 @@ async def strew(context: Context, charge_ids: list[UUID], paid_at: list[datetime
     )  # fmt: skip
 
 
-async def test_one_worker_of_the_installation_asks_at_a_time(context: Context, bank: RunningBank) -> None:
-    await rounds(context)
+async def test_a_worker_without_the_lease_does_not_read_the_banks_list(context: Context, bank: RunningBank) -> None:
+    await reconcile_until_idle(context)
     async with session(context.pool) as conn:
         assert await take_lease(conn, name=f"reconciler:pix:{BANK}", holder="another", lease_s=60)
     bank.requests.clear()
@@ -160,47 +160,49 @@ async def test_one_worker_of_the_installation_asks_at_a_time(context: Context, b
     await context.pool.execute("DELETE FROM lease")
 
 
-async def test_money_listed_days_late_is_found_by_the_nightly_pass(context: Context, account: UUID, url: str) -> None:
-    await rounds(context)
-    charge_id = await registered(context, account, amount_cents=100)
-    await strew(context, [charge_id], [utc_now() - timedelta(days=5)])
-    await rounds(context)
+async def test_a_payment_the_bank_lists_days_late_is_booked_by_the_nightly_pass(
+    context: Context, account: UUID, url: str
+) -> None:
+    await reconcile_until_idle(context)
+    charge_id = await registered_charge(context, account, amount_cents=100)
+    await store_payments(context, [charge_id], [utc_now() - timedelta(days=5)])
+    await reconcile_until_idle(context)
     assert await status_of(context.pool, charge_id) == "pending"
-    await night(context)
+    await run_nightly_passes(context)
     assert await status_of(context.pool, charge_id) == "paid"
-    await clean(url)
+    await assert_books_are_clean(url)
 
 
-async def test_what_cannot_be_read_is_set_aside_and_stops_nothing(
+async def test_an_unreadable_pix_is_set_aside_and_does_not_stop_the_reconciler(
     context: Context, account: UUID, bank: RunningBank, url: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    await rounds(context)
-    charge_id = await registered(context, account)
+    await reconcile_until_idle(context)
+    charge_id = await registered_charge(context, account)
     (odd,) = await pay(bank, stray=True, amount="3.00", garbled=True)
     await pay(bank, charge_id=str(charge_id))
-    await rounds(context)
+    await reconcile_until_idle(context)
     assert await status_of(context.pool, charge_id) == "paid"
     (row,) = await context.pool.fetch("SELECT * FROM bank_unreadable")
     assert (row["bank"], row["method"], row["about"]) == (BANK, "pix", odd)
     assert b"PAGADOR" not in row["item_sealed"]
     assert b"PAGADOR" in context.seal.open(row["item_sealed"], UNREADABLE, f"{BANK} pix {odd}")
-    # The bank lists it well some day: it is money like any other, and set aside no more.
+    # Once the bank lists it in readable form, it is handled like any PIX and no longer set aside.
     await context.pool.execute("UPDATE simulated_pix SET garbled = false WHERE end_to_end_id = $1", odd)
-    await night(context)
+    await run_nightly_passes(context)
     assert await context.pool.fetchval("SELECT count(*) FROM bank_unreadable") == 0
-    assert (await suspended(context, odd))["kind"] == "pix_without_txid"
-    await clean(url)
+    assert (await suspense_of(context, odd))["kind"] == "pix_without_txid"
+    await assert_books_are_clean(url)
 
 
 @pytest.mark.parametrize("written", ["%Y-%m-%dT%H:%M:%S.000-03:00", "%Y-%m-%dT%H:%M:%S"], ids=["offset", "no offset"])
-async def test_a_pix_told_in_brasilias_time_is_shown_in_utc_and_its_refund_comes_to_its_end(
+async def test_a_pix_listed_in_brasilia_time_is_shown_in_utc_and_its_refund_succeeds(
     context: Context, account: UUID, bank: RunningBank, url: str, monkeypatch: pytest.MonkeyPatch, written: str
 ) -> None:
     monkeypatch.setattr("banks.simulated.shown.iso", lambda at: at.astimezone(SAO_PAULO).strftime(written))
-    await rounds(context)
-    charge_id = await registered(context, account)
+    await reconcile_until_idle(context)
+    charge_id = await registered_charge(context, account)
     await pay(bank, charge_id=str(charge_id))
-    await rounds(context)
+    await reconcile_until_idle(context)
     row = await context.pool.fetchrow(
         "SELECT p.paid_at, r.paid_at AS listed_at, j.payload #>> '{payment,paid_at}' AS shown, j.event_body"
         " FROM payment p JOIN read_payment r USING (payment_id) JOIN journal j USING (journal_id)"
@@ -219,7 +221,7 @@ async def test_a_pix_told_in_brasilias_time_is_shown_in_utc_and_its_refund_comes
     await RefundOrderWorker(context, Mode.PRODUCTION).drain()
     status = await context.pool.fetchval("SELECT status FROM refund WHERE refund_id = $1", UUID(begun.refund_id))
     assert (status, await status_of(context.pool, charge_id)) == ("succeeded", "refunded")
-    await clean(url)
+    await assert_books_are_clean(url)
 
 
 @pytest.mark.parametrize(
@@ -236,12 +238,12 @@ async def test_a_pix_told_in_brasilias_time_is_shown_in_utc_and_its_refund_comes
     ids=["a txid with NUL", "an endless txid", "an rtrId with NUL", "a devolucao with NUL", "an endless endToEndId",
          "the last day", "the first day"],
 )  # fmt: skip
-async def test_what_can_be_read_and_not_be_kept_stops_nothing(
+async def test_a_pix_with_values_that_cannot_be_stored_does_not_stop_the_reconciler(
     context: Context, account: UUID, bank: RunningBank, url: str, monkeypatch: pytest.MonkeyPatch,
     odd: dict[str, Any], kept: str | None,
 ) -> None:  # fmt: skip
-    await rounds(context)
-    charge_id = await registered(context, account)
+    await reconcile_until_idle(context)
+    charge_id = await registered_charge(context, account)
     (source,) = await pay(bank, stray=True, amount="3.00")
     await pay(bank, charge_id=str(charge_id))
 
@@ -249,43 +251,43 @@ async def test_what_can_be_read_and_not_be_kept_stops_nothing(
         return shown_pix(pix, returns) | (odd if pix.end_to_end_id == source else {})
 
     monkeypatch.setattr("banks.simulated.wire.shown_pix", shown_oddly)
-    await rounds(context)
+    await reconcile_until_idle(context)
     assert await status_of(context.pool, charge_id) == "paid"
-    row = await suspended(context, source)
+    row = await suspense_of(context, source)
     assert (None if row is None else row["kind"]) == kept
     set_aside = await context.pool.fetchval("SELECT count(*) FROM bank_unreadable")
     assert set_aside == (kept is None or "D\0" in str(odd.get("devolucoes", [{}])[0].get("id")))
     await context.pool.execute("DELETE FROM bank_unreadable")
-    await clean(url)
+    await assert_books_are_clean(url)
 
 
 # Suspense
 
 
-async def test_money_that_fits_no_charge_is_in_suspense_once(context: Context, bank: RunningBank, url: str) -> None:
+async def test_a_pix_that_fits_no_charge_is_in_suspense_once(context: Context, bank: RunningBank, url: str) -> None:
     (by_hand,) = await pay(bank, stray=True, amount="12.00")
     (unknown,) = await pay(bank, stray=True, amount="13.00", txid=new_id().hex)
     (foreign,) = await pay(bank, stray=True, amount="14.00", txid="DEOUTROPROGRAMA0000000000001")
     for _ in range(2):
-        await rounds(context)
+        await reconcile_until_idle(context)
         await context.pool.execute("UPDATE bank_reconciled SET until = until - interval '1 hour', goal = until")
-    kinds = {source: (await suspended(context, source))["kind"] for source in (by_hand, unknown, foreign)}
+    kinds = {source: (await suspense_of(context, source))["kind"] for source in (by_hand, unknown, foreign)}
     assert list(kinds.values()) == ["pix_without_txid", "pix_unknown_txid", "pix_unknown_txid"]
-    row = await suspended(context, by_hand)
+    row = await suspense_of(context, by_hand)
     assert (row["amount_cents"], row["state"], row["reference"]) == (1200, "open", None)
     assert msgspec.json.decode(context.seal.open(row["payer_sealed"], SUSPENDED_PAYER, by_hand))["document"]
     assert b"PAGADOR" not in row["payer_sealed"]
     assert await context.pool.fetchval("SELECT count(*) FROM suspense WHERE source = ANY($1)", list(kinds)) == 3
-    await clean(url)
+    await assert_books_are_clean(url)
 
 
-async def test_money_that_is_assigned_is_a_payment_like_any_other_and_once(
+async def test_suspended_money_is_assigned_once_and_becomes_a_regular_payment(
     context: Context, account: UUID, bank: RunningBank, url: str
 ) -> None:
     (source,) = await pay(bank, stray=True, amount="12.34")
-    await rounds(context)
-    suspense_id = (await suspended(context, source))["suspense_id"]
-    charge_id = await registered(context, account)
+    await reconcile_until_idle(context)
+    suspense_id = (await suspense_of(context, source))["suspense_id"]
+    charge_id = await registered_charge(context, account)
 
     async def assign(to: UUID) -> Any:
         async with transaction(context.pool) as conn:
@@ -295,7 +297,7 @@ async def test_money_that_is_assigned_is_a_payment_like_any_other_and_once(
 
     with pytest.raises(Refused, match="CHARGE_NOT_FOUND"):
         await assign(new_id())
-    other = await registered(context, account)
+    other = await registered_charge(context, account)
     outcomes = await gather_outcomes(assign(charge_id), assign(other), assign(charge_id))
     assert sorted(type(each).__name__ for each in outcomes) == ["Charge", "NotOpen", "NotOpen"]
     (payment,) = await context.pool.fetch("SELECT * FROM payment WHERE source = $1", source)
@@ -306,36 +308,36 @@ async def test_money_that_is_assigned_is_a_payment_like_any_other_and_once(
     kinds = [row[0] for row in await context.pool.fetch(
         "SELECT kind FROM journal WHERE charge_id = $1 ORDER BY journal_id", paid)]  # fmt: skip
     assert kinds == ["charge.created", "payment.received", "suspense.assigned"]
-    # Its own cob must not be paid as well.
+    # The charge's own cob must not be paid as well.
     await drain_orders(context, Mode.PRODUCTION)
     assert await context.pool.fetchval(
         "SELECT status FROM simulated_cob WHERE txid = $1", paid.hex
     ) == "REMOVIDA_PELO_USUARIO_RECEBEDOR"  # fmt: skip
-    await night(context)
+    await run_nightly_passes(context)
     assert await balance(context, account) == 1234
-    await clean(url)
+    await assert_books_are_clean(url)
 
 
-async def test_money_that_went_back_at_the_bank_is_assigned_to_nobody(
+async def test_suspended_money_that_was_returned_cannot_be_assigned(
     context: Context, account: UUID, bank: RunningBank, url: str
 ) -> None:
     sources = [*await pay(bank, stray=True, amount="5.00"), *await pay(bank, stray=True, amount="6.00")]
     (in_part,) = await pay(bank, stray=True, amount="7.00")
-    await rounds(context)
-    ids = [(await suspended(context, source))["suspense_id"] for source in sources]
+    await reconcile_until_idle(context)
+    ids = [(await suspense_of(context, source))["suspense_id"] for source in sources]
     async with transaction(context.pool) as conn:
         await return_suspense(conn, ids[0], reference="D1", by="a@b.c", note="por engano", now=utc_now())
-    # Of the other the bank says so itself.
+    # The bank itself reports the return of the second one.
     assert (await bank.control("take-back", end_to_end_id=sources[1]))[0] == 200
     assert (await bank.control("take-back", end_to_end_id=in_part, amount="2.00"))[0] == 200
-    await night(context)
-    rest = await suspended(context, in_part)
-    assert rest["state"] == "open", "some of it is here"
+    await run_nightly_passes(context)
+    rest = await suspense_of(context, in_part)
+    assert rest["state"] == "open", "part of the money is still here"
     async with transaction(context.pool) as conn:
         await return_suspense(conn, rest["suspense_id"], reference="D2", by="a@b.c", note=None, now=utc_now())
-    rows = [await suspended(context, source) for source in sources]
+    rows = [await suspense_of(context, source) for source in sources]
     assert [(row["state"], row["settled_by"]) for row in rows] == [("returned", "a@b.c"), ("returned", "bank")]
-    charge_id = await registered(context, account)
+    charge_id = await registered_charge(context, account)
     for suspense_id in ids:
         with pytest.raises(NotOpen):
             async with transaction(context.pool) as conn:
@@ -343,17 +345,17 @@ async def test_money_that_went_back_at_the_bank_is_assigned_to_nobody(
                     conn, suspense_id, charge_id, by="a@b.c", note=None, now=utc_now(), seal=context.seal, fees=NO_FEES
                 )
     assert await balance(context, account) == 0
-    await clean(url)
+    await assert_books_are_clean(url)
 
 
-async def test_books_that_disagree_with_suspense_or_with_the_bank_are_found(
+async def test_verify_reports_books_that_disagree_with_suspense_or_with_the_bank(
     context: Context, account: UUID, bank: RunningBank, url: str
 ) -> None:
-    charge_id = await registered(context, account)
+    charge_id = await registered_charge(context, account)
     (paid,) = await pay(bank, charge_id=str(charge_id))
     (stray,) = await pay(bank, stray=True, amount="7.00")
-    await rounds(context)
-    await clean(url)
+    await reconcile_until_idle(context)
+    await assert_books_are_clean(url)
     for break_it, mend_it in (
         ("UPDATE payment SET reversed_cents = 1 WHERE source = $1 AND $2 <> ''",
          "UPDATE payment SET reversed_cents = 0 WHERE source = $1 AND $2 <> ''"),
@@ -365,24 +367,24 @@ async def test_books_that_disagree_with_suspense_or_with_the_bank_are_found(
         assert (await context.pool.execute(break_it, paid, stray)).endswith(" 1")
         assert {difference.table for difference in await verify(url)} == {"books"}
         assert (await context.pool.execute(mend_it, paid, stray)).endswith(" 1")
-    await clean(url)
+    await assert_books_are_clean(url)
 
 
-# What the bank takes back
+# Money that the bank takes back
 
 
-async def test_what_the_bank_takes_back_is_taken_from_the_wallet_once(
+async def test_money_the_bank_takes_back_is_debited_from_the_wallet_once(
     context: Context, account: UUID, bank: RunningBank, url: str
 ) -> None:
-    charge_id = await registered(context, account)
+    charge_id = await registered_charge(context, account)
     (end_to_end_id,) = await pay(bank, charge_id=str(charge_id))
-    await rounds(context)
+    await reconcile_until_idle(context)
     assert await balance(context, account) == 1234
     for amount in ("10.00", "2.34"):
         assert (await bank.control("take-back", end_to_end_id=end_to_end_id, amount=amount))[0] == 200
-        await night(context)
+        await run_nightly_passes(context)
         await context.pool.execute("DELETE FROM bank_reconciled WHERE pass <> 'new'")
-        await night(context)
+        await run_nightly_passes(context)
     assert await balance(context, account) == 0
     rows = await context.pool.fetch(
         "SELECT type, amount_cents, payment_id IS NOT NULL AS named FROM read_ledger WHERE account_id = $1"
@@ -393,22 +395,22 @@ async def test_what_the_bank_takes_back_is_taken_from_the_wallet_once(
         ("payment", 1234, True), ("adjustment", -1000, True), ("adjustment", -234, True),
     ]  # fmt: skip
     assert await status_of(context.pool, charge_id) == "paid"
-    # It is gone: nobody can send it back a second time.
+    # The money is gone, so it cannot be refunded as well.
     async with transaction(context.pool) as conn:
         refused = await begin_refunds(conn, [refund_of(account, charge_id)], now=utc_now(), transfers_cents_max=500_000)
     assert isinstance(refused[0], Refused)
     assert refused[0].code.name == "REFUND_EXCEEDS"
-    await clean(url)
+    await assert_books_are_clean(url)
 
 
-async def test_a_charge_is_not_refunded_by_what_the_bank_took_back(
+async def test_money_the_bank_took_back_does_not_make_a_charge_refunded(
     context: Context, account: UUID, bank: RunningBank, url: str
 ) -> None:
-    charge_id = await registered(context, account)
+    charge_id = await registered_charge(context, account)
     (end_to_end_id,) = await pay(bank, charge_id=str(charge_id))
-    await rounds(context)
+    await reconcile_until_idle(context)
     assert (await bank.control("take-back", end_to_end_id=end_to_end_id, amount="10.00"))[0] == 200
-    await night(context)
+    await run_nightly_passes(context)
     asked = refund_of(account, charge_id)
     async with transaction(context.pool) as conn:
         (begun,) = await begin_refunds(conn, [asked], now=utc_now(), transfers_cents_max=500_000)
@@ -417,41 +419,41 @@ async def test_a_charge_is_not_refunded_by_what_the_bank_took_back(
     assert not isinstance(begun, Refused)
     assert (begun.amount, begun.refundable_remaining) == ("2.34", "0.00")
     assert await status_of(context.pool, charge_id) == "paid"
-    await clean(url)
+    await assert_books_are_clean(url)
 
 
-async def test_a_balance_below_zero_is_shown_and_a_refund_of_ours_is_no_adjustment(
+async def test_a_refund_of_ours_in_the_banks_list_is_not_booked_as_an_adjustment(
     context: Context, account: UUID, bank: RunningBank, url: str
 ) -> None:
-    first, second = [await registered(context, account) for _ in range(2)]
+    first, second = [await registered_charge(context, account) for _ in range(2)]
     paid = [(await pay(bank, charge_id=str(each)))[0] for each in (first, second)]
-    await rounds(context)
+    await reconcile_until_idle(context)
     async with transaction(context.pool) as conn:
         (begun,) = await begin_refunds(conn, [refund_of(account, first)], now=utc_now(), transfers_cents_max=500_000)
     assert begun is not None
     assert not isinstance(begun, Refused)
-    # As the bank lists it once it was asked: under the refund's id.
+    # The bank lists a refund we ordered under the refund's id.
     await context.pool.execute(
         "INSERT INTO simulated_devolucao (world, end_to_end_id, id, amount_cents, return_id, asked_at, settles_at,"
         " fails) VALUES ('production', $1, $2, 1234, 'D1', now(), now(), false)",
         paid[0], UUID(begun.refund_id).hex,
     )  # fmt: skip
-    await night(context)
+    await run_nightly_passes(context)
     assert await balance(context, account) == 1234
     assert (await bank.control("take-back", end_to_end_id=paid[0], amount="1.00"))[0] == 409
     assert (await bank.control("take-back", end_to_end_id=paid[1]))[0] == 200
     await context.pool.execute("DELETE FROM bank_reconciled WHERE pass <> 'new'")
-    await night(context)
+    await run_nightly_passes(context)
     assert await balance(context, account) == 0
-    await clean(url)
+    await assert_books_are_clean(url)
 
 
-async def test_a_refund_that_the_bank_carried_out_after_its_no_is_taken_from_the_wallet(
+async def test_a_refund_the_bank_carried_out_after_refusing_it_is_debited_from_the_wallet(
     context: Context, account: UUID, bank: RunningBank, url: str
 ) -> None:
-    charge_id = await registered(context, account)
+    charge_id = await registered_charge(context, account)
     (paid,) = await pay(bank, charge_id=str(charge_id))
-    await rounds(context)
+    await reconcile_until_idle(context)
     asked = refund_of(account, charge_id)
     async with transaction(context.pool) as conn:
         await begin_refunds(conn, [asked], now=utc_now(), transfers_cents_max=500_000)
@@ -466,20 +468,20 @@ async def test_a_refund_that_the_bank_carried_out_after_its_no_is_taken_from_the
     )  # fmt: skip
     for _ in range(2):
         await context.pool.execute("DELETE FROM bank_reconciled WHERE pass <> 'new'")
-        await night(context)
+        await run_nightly_passes(context)
     assert await balance(context, account) == 0
-    await clean(url)
+    await assert_books_are_clean(url)
 
 
-async def test_money_that_goes_back_while_staff_assign_it_stops_neither(
+async def test_a_return_booked_while_staff_assign_the_money_does_not_deadlock_with_the_assignment(
     context: Context, account: UUID, bank: RunningBank, url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """To a charge of which other money goes back as well: both need the same two rows."""
-    await rounds(context)
-    charge_id = await registered(context, account)
+    """The charge it is assigned to has a payment that is returned too, so both transactions lock the same two rows."""
+    await reconcile_until_idle(context)
+    charge_id = await registered_charge(context, account)
     paid = [*await pay(bank, charge_id=str(charge_id)), *await pay(bank, stray=True, amount="5.00")]
-    await rounds(context)
-    suspense_id = (await suspended(context, paid[1]))["suspense_id"]
+    await reconcile_until_idle(context)
+    suspense_id = (await suspense_of(context, paid[1]))["suspense_id"]
     for source in paid:
         assert (await bank.control("take-back", end_to_end_id=source))[0] == 200
     held, going_on = asyncio.Event(), asyncio.Event()
@@ -499,17 +501,17 @@ async def test_money_that_goes_back_while_staff_assign_it_stops_neither(
     monkeypatch.setattr(suspense, "_find_charge", waits)
     assigning = asyncio.create_task(assigned())
     await held.wait()
-    returning = asyncio.create_task(night(context))
+    returning = asyncio.create_task(run_nightly_passes(context))
     await asyncio.wait([returning], timeout=1.0)
     going_on.set()
     assert await gather_outcomes(assigning, returning) == [None, None]
     await context.pool.execute("DELETE FROM bank_reconciled WHERE pass <> 'new'")
-    await night(context)
+    await run_nightly_passes(context)
     assert await balance(context, account) == 0
-    await clean(url)
+    await assert_books_are_clean(url)
 
 
-async def test_what_the_bank_takes_back_of_a_boleto_paid_by_a_pix_it_had_not_named_is_taken_from_the_wallet(
+async def test_a_take_back_of_a_boleto_paid_by_an_unnamed_pix_is_debited_from_the_wallet_once(
     context: Context, account: UUID, url: str
 ) -> None:
     now, due = utc_now(), utc_now().astimezone(SAO_PAULO).date() + timedelta(days=5)
@@ -541,30 +543,30 @@ async def test_what_the_bank_takes_back_of_a_boleto_paid_by_a_pix_it_had_not_nam
     for told in (replace(paid, returned=paid.returned[:1]), paid, paid):
         await book_pix(context, BANK, [told])
     assert await balance(context, account) == 0
-    # Another PIX, which came after that payment was booked, is another payment's.
+    # A PIX that arrived after the payment was booked belongs to another payment.
     await book_pix(context, BANK, [listed(utc_now() + timedelta(seconds=1), ("MED3", 10))])
     assert await balance(context, account) == 0
-    await clean(url)
+    await assert_books_are_clean(url)
 
 
-async def test_a_bank_that_takes_no_callbacks_is_asked_for_its_money_all_the_same(
+async def test_payments_are_reconciled_while_the_bank_hangs_on_registering_our_callback_address(
     context: Context, account: UUID, bank: RunningBank, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Our address has moved, and the bank hangs when it is told so."""
-    charge_id = await registered(context, account)
+    """Our address has changed, and the bank hangs when we register the new one."""
+    charge_id = await registered_charge(context, account)
     await pay(bank, txid=charge_id.hex)
     context.settings = msgspec.structs.replace(context.settings, bank_callback_token="another")
     context.banks.production[BANK] = bank.adapter(write_s=60.0)
     monkeypatch.setattr(orders_of_pix, "CALL_S", 0.3)
     bank.wire.fault = "timeout_before"
-    await rounds(context)
+    await reconcile_until_idle(context)
     assert await status_of(context.pool, charge_id) == "paid"
 
 
 # Boletos
 
 
-async def test_a_boleto_list_goes_on_where_it_was_and_is_one_workers_at_a_time(context: Context) -> None:
+async def test_a_worker_without_the_lease_does_not_read_the_list_of_paid_boletos(context: Context) -> None:
     assert {each.name for each in PIX_PASSES} == {"new", "late", "nightly", "returned"}
     context.now = lambda: datetime.now(UTC)
     async with session(context.pool) as conn:
@@ -586,19 +588,19 @@ async def gather_outcomes(*asked: Any) -> list[Any]:
     return list(await asyncio.gather(*asked, return_exceptions=True))
 
 
-# Much: the last of this file, because each round lists what the bank has of the day again
+# Long lists: these tests come last, because each later pass would list their payments of the day again
 
 
-async def test_after_a_stand_still_every_pix_is_booked_once_though_workers_die(
+async def test_after_an_outage_every_pix_is_booked_once_though_workers_die(
     context: Context, account: UUID, bank: RunningBank, url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    bank.wire.pages_max = 20  # the bank refuses what is wider
+    bank.wire.pages_max = 20  # the bank refuses wider windows
     monkeypatch.setattr(passes, "PAGES_MAX", 10)
-    await rounds(context)
-    charge_ids = [await registered(context, account, amount_cents=100) for _ in range(5)]
+    await reconcile_until_idle(context)
+    charge_ids = [await registered_charge(context, account, amount_cents=100) for _ in range(5)]
     end = utc_now()
     spread = [end - timedelta(hours=5) * (n / COUNT) ** 2 for n in range(COUNT)]  # ever denser towards the end
-    await strew(context, [charge_ids[n % 5] for n in range(COUNT)], spread)
+    await store_payments(context, [charge_ids[n % 5] for n in range(COUNT)], spread)
     await context.pool.execute(
         "UPDATE bank_reconciled SET until = $1, goal = $1, window_until = NULL, after = NULL WHERE pass = 'new'",
         end - timedelta(hours=6),
@@ -609,7 +611,7 @@ async def test_after_a_stand_still_every_pix_is_booked_once_though_workers_die(
     store = passes.set_progress
 
     async def dies(*args: Any, **more: Any) -> Any:
-        """Once in seven pages the worker is gone after the page was booked and before that was written down."""
+        """At every seventh page the worker dies after the page was booked and before its progress is stored."""
         nonlocal pages, died
         pages += 1
         if pages % 7 == 0:
@@ -633,15 +635,15 @@ async def test_after_a_stand_still_every_pix_is_booked_once_though_workers_die(
     assert rows is not None
     assert (rows["rows"], rows["sources"]) == (COUNT, COUNT)
     assert await balance(context, account) == 100 * COUNT
-    await clean(url)
+    await assert_books_are_clean(url)
 
 
-async def test_a_killed_worker_is_followed_by_one_that_begins_where_it_was(
+async def test_another_worker_resumes_at_the_page_where_a_killed_worker_stopped(
     context: Context, account: UUID, bank: RunningBank, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    await rounds(context)
-    charge_id = await registered(context, account, amount_cents=100)
-    await strew(context, [charge_id] * 450, [utc_now()] * 450)
+    await reconcile_until_idle(context)
+    charge_id = await registered_charge(context, account, amount_cents=100)
+    await store_payments(context, [charge_id] * 450, [utc_now()] * 450)
     context.now = lambda: utc_now() + timedelta(seconds=2)
     fetched: list[str | None] = []
     fetch = context.banks.production[BANK].pix.received_page
@@ -656,7 +658,7 @@ async def test_a_killed_worker_is_followed_by_one_that_begins_where_it_was(
     with pytest.raises(ConnectionError):
         await reconcile(context, BANK)
     context.worker = "another"
-    assert await reconcile(context, BANK) == 0  # the lease is the dead one's still
+    assert await reconcile(context, BANK) == 0  # the dead worker still holds the lease
     await context.pool.execute("UPDATE lease SET until = '-infinity'")
     fetched.append("another worker")
     await reconcile(context, BANK)
@@ -664,12 +666,12 @@ async def test_a_killed_worker_is_followed_by_one_that_begins_where_it_was(
     assert await context.pool.fetchval("SELECT count(*) FROM payment WHERE charge_id = $1", charge_id) == 450
 
 
-async def test_pages_are_asked_for_at_once_and_booked_in_their_order(
+async def test_pages_of_received_pix_are_fetched_concurrently_and_booked_in_order(
     context: Context, account: UUID, bank: RunningBank, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    await rounds(context)
-    charge_id = await registered(context, account, amount_cents=100)
-    await strew(context, [charge_id] * 750, [utc_now()] * 750)
+    await reconcile_until_idle(context)
+    charge_id = await registered_charge(context, account, amount_cents=100)
+    await store_payments(context, [charge_id] * 750, [utc_now()] * 750)
     context.now = lambda: utc_now() + timedelta(seconds=2)
     fetch = context.banks.production[BANK].pix.received_page
     asked: dict[str, asyncio.Event] = {}
@@ -702,7 +704,7 @@ async def test_pages_are_asked_for_at_once_and_booked_in_their_order(
         while not stored:  # noqa: ASYNC110
             await asyncio.sleep(0.01)
         await asyncio.sleep(0.1)
-        assert stored == ["1"], "what comes later waits for the page that is not there yet"
+        assert stored == ["1"], "later pages wait for the page that has not arrived yet"
         while not working.done():
             for each in asked.values():
                 each.set()

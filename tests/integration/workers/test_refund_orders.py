@@ -1,4 +1,4 @@
-"""Orders about refunds: sent once, asked about until known, and whatever the bank says is on the books to the cent."""
+"""Bank orders of refunds: sent once, looked up until their outcome is known, and booked to the cent."""
 
 import asyncio
 import secrets
@@ -60,14 +60,14 @@ PLAIN = ReturnRules(settle_after_s=0, fails=False)
 
 @pytest_asyncio.fixture(scope="module", loop_scope="session")
 async def bank(pool: Pool, servers: Any) -> AsyncIterator[RunningBank]:
-    before = await verify(servers.database_url)  # what other tests have bent is not ours to judge
+    before = await verify(servers.database_url)  # differences that other tests left do not count
     async with running_bank(pool, slow_s=0.3) as running:
         yield running
     assert await verify(servers.database_url) == before
 
 
 class Environment:
-    """A worker and its bank, with one merchant's charges."""
+    """A refund worker and its bank, with the charges of one merchant."""
 
     def __init__(self, context: Context, account: UUID, bank: RunningBank, database_url: str) -> None:
         self.context = context
@@ -80,7 +80,7 @@ class Environment:
         return self.context.banks.sandbox if test else self.bank.bank
 
     async def paid(self, *, test: bool = False, cents: int = 1000, at_bank: bool = True) -> UUID:
-        """A PIX charge, paid; `at_bank`: the bank knows of it."""
+        """A paid PIX charge; `at_bank`: the payment is in the bank's books too."""
         made = await self.simulated(test).pix.create_locations(1)
         (charge_id,) = await make_charges(self.pool, self.account, made.value, test=test, amount_cents=cents)
         now = to_millisecond(utc_now())
@@ -93,7 +93,7 @@ class Environment:
         return charge_id
 
     async def paid_boleto(self, *, test: bool = False, rail: str = "boleto", cents: int = 1000) -> UUID:
-        """A boleto, paid at the bank on its line or by PIX."""
+        """A boleto, paid at the bank by its line or by PIX."""
         simulated = self.simulated(test)
         system = SimpleNamespace(
             secret_key=bytes.fromhex(SECRET_KEY), database_url=self.database_url, bank_url=self.bank.url
@@ -129,13 +129,13 @@ class Environment:
         self, charge_id: UUID, cents: int | None = None, *, test: bool = False, to: TransferDestination | None = None,
         scenario: str | None = None,
     ) -> UUID:  # fmt: skip
-        asked = self.asked(charge_id, cents, test=test, to=to, scenario=scenario)
+        asked = self.new_refund(charge_id, cents, test=test, to=to, scenario=scenario)
         async with transaction(self.pool) as conn:
             (begun,) = await begin_refunds(conn, [asked], now=to_millisecond(utc_now()), transfers_cents_max=500_000)
         assert isinstance(begun, RefundProjection), begun
         return asked.refund_id
 
-    def asked(
+    def new_refund(
         self, charge_id: UUID, cents: int | None = None, *, test: bool = False, to: TransferDestination | None = None,
         scenario: str | None = None,
     ) -> NewRefund:  # fmt: skip
@@ -147,8 +147,8 @@ class Environment:
             destination=None if to is None else to.kept(refund_id, self.context.seal),
         )  # fmt: skip
 
-    async def works(self, charge_id: UUID, *, test: bool = False, rounds: int = 1) -> None:
-        """The worker does what is due; time passes before each round."""
+    async def run_worker(self, charge_id: UUID, *, test: bool = False, rounds: int = 1) -> None:
+        """In each round, make the charge's orders due and run the worker."""
         for _ in range(rounds):
             await due_now(self.pool, charge_id)
             await RefundOrderWorker(self.context, Mode.of(test)).drain()
@@ -164,7 +164,7 @@ class Environment:
         return found.status, found.failure_code
 
     async def sent(self, refund_id: UUID) -> list[int]:
-        """What went out at the bank under this refund's id, cents."""
+        """The amounts the bank sent under this refund's id, in cents."""
         rows = await self.pool.fetch(
             "SELECT amount_cents FROM simulated_devolucao WHERE id = $1"
             " UNION ALL SELECT amount_cents FROM simulated_transfer WHERE id = $1", refund_id.hex,
@@ -177,7 +177,7 @@ class Environment:
         )
         return int(found)
 
-    async def rules(self, *, test: bool = False, **rules: Any) -> None:
+    async def set_bank_rules(self, *, test: bool = False, **rules: Any) -> None:
         await self.simulated(test).transfers.set_rules(msgspec.structs.replace(PLAIN, **rules))
 
     async def order(self, charge_id: UUID) -> Any:
@@ -187,17 +187,17 @@ class Environment:
         rows = await self.pool.fetch("SELECT type FROM read_event WHERE charge_id = $1 ORDER BY sequence", charge_id)
         return [row["type"] for row in rows]
 
-    async def has_been_asked(self) -> bool:
+    async def bank_was_called(self) -> bool:
         return any(each.startswith("PUT") and "/devolucao/" in each for each in self.bank.requests)
 
-    async def arrives(self) -> None:
-        """What is on its way at the bank is due by now."""
+    async def settle_at_bank(self) -> None:
+        """Settle now what is under way at the bank."""
         now = utc_now()
         await self.pool.execute("UPDATE simulated_devolucao SET settles_at = $1 WHERE settles_at > $1", now)
         await self.pool.execute("UPDATE simulated_transfer SET settles_at = $1 WHERE settles_at > $1", now)
 
-    async def later(self, charge_id: UUID) -> None:
-        """More time has passed than any call of ours lives."""
+    async def age_lost_calls(self, charge_id: UUID) -> None:
+        """Age the charge's orders beyond the time that any call of ours may last."""
         await self.pool.execute(
             "UPDATE bank_order SET created_at = created_at - $2::interval, outcome = outcome || CASE"
             " WHEN outcome ? 'lost_at'"
@@ -214,18 +214,18 @@ async def env(pool: Pool, servers: Any, bank: RunningBank) -> AsyncIterator[Envi
     async with worker_context(pool, servers.redis_url, production) as context:
         made = Environment(context, await make_account(pool), bank, servers.database_url)
         for test in (True, False):
-            await made.rules(test=test)
+            await made.set_bank_rules(test=test)
         yield made
-        await production_rules(made)
+        await reset_bank_rules(made)
 
 
-async def production_rules(env: Environment) -> None:
-    await env.rules(test=False)
-    await env.rules(test=True)
+async def reset_bank_rules(env: Environment) -> None:
+    await env.set_bank_rules(test=False)
+    await env.set_bank_rules(test=True)
 
 
-async def missed(env: Environment, refund_id: UUID, *, listed: bool = False) -> list[str]:
-    """As what a comparison with the bank's lists tells of it when it is in none of them, or in each."""
+async def comparisons_missing(env: Environment, refund_id: UUID, *, listed: bool = False) -> list[str]:
+    """The comparisons with the bank's lists that miss the refund if no list has it, or with `listed` if each does."""
     told = []
     async with session(env.pool) as conn:
         for of, transfers in (("return", False), ("transfer", True)):
@@ -238,37 +238,37 @@ async def missed(env: Environment, refund_id: UUID, *, listed: bool = False) -> 
 
 
 @pytest.mark.parametrize("test", [True, False], ids=["sandbox", "production"])
-async def test_a_pix_goes_back_in_either_mode(env: Environment, test: bool) -> None:
+async def test_a_pix_is_refunded_in_both_modes(env: Environment, test: bool) -> None:
     charge_id = await env.paid(test=test)
     refund_id = await env.refund(charge_id, 400, test=test)
-    await env.works(charge_id, test=test)
+    await env.run_worker(charge_id, test=test)
     found = await env.found(refund_id, test=test)
     assert (found.status, found.amount, found.refundable_remaining) == ("succeeded", "4.00", "6.00")
     assert found.return_id is not None
     assert len(found.return_id) == 32
     assert await env.sent(refund_id) == [400]
-    assert await missed(env, refund_id) == ([] if test else ["return"])
-    assert await missed(env, refund_id, listed=True) == []
+    assert await comparisons_missing(env, refund_id) == ([] if test else ["return"])
+    assert await comparisons_missing(env, refund_id, listed=True) == []
     assert await env.balance(test=test) == 600
     rest = await env.refund(charge_id, test=test)
-    await env.works(charge_id, test=test)
+    await env.run_worker(charge_id, test=test)
     assert await env.status(rest, test=test) == ("succeeded", None)
     assert await status_of(env.pool, charge_id) == "refunded"
     assert await env.events(charge_id) == [
         "payment.received", "refund.succeeded", "refund.succeeded", "charge.refunded",
     ]  # fmt: skip
-    # What became of it is traced to the request that asked for it.
+    # The outcome is traced to the request that began the refund.
     caused_by = "SELECT DISTINCT request_id FROM journal WHERE charge_id = $1 AND kind = 'refund.succeeded'"
     assert await env.pool.fetchval(caused_by, charge_id) == "test"
 
 
-async def test_two_that_meet_at_one_payment_decide_one_after_the_other(env: Environment) -> None:
-    """What remains is read after the charge is locked: the second sees what the first one took."""
+async def test_concurrent_refunds_of_one_payment_are_decided_one_after_the_other(env: Environment) -> None:
+    """The remaining amount is read after the charge is locked, so the second refund sees what the first one took."""
     charge_id = await env.paid()
 
     async def begin(conn: Any, cents: int | None) -> Any:
         (begun,) = await begin_refunds(
-            conn, [env.asked(charge_id, cents)], now=to_millisecond(utc_now()), transfers_cents_max=500_000
+            conn, [env.new_refund(charge_id, cents)], now=to_millisecond(utc_now()), transfers_cents_max=500_000
         )
         return begun
 
@@ -286,9 +286,9 @@ async def test_two_that_meet_at_one_payment_decide_one_after_the_other(env: Envi
     assert (rest.amount, rest.refundable_remaining) == ("6.00", "0.00")
 
 
-async def test_two_that_ask_with_the_same_keys_never_wait_for_each_other_in_a_circle(env: Environment) -> None:
+async def test_concurrent_refunds_with_the_same_idempotency_keys_do_not_deadlock(env: Environment) -> None:
     charge_id = await env.paid()
-    first, second = [structs.replace(env.asked(charge_id, 100), key=f"{key} {charge_id}") for key in "ab"]
+    first, second = [structs.replace(env.new_refund(charge_id, 100), key=f"{key} {charge_id}") for key in "ab"]
 
     async def begun(conn: Any, *asked: NewRefund) -> list[Any]:
         return await begin_refunds(conn, asked, now=to_millisecond(utc_now()), transfers_cents_max=500_000)
@@ -306,152 +306,152 @@ async def test_two_that_ask_with_the_same_keys_never_wait_for_each_other_in_a_ci
 
 
 @pytest.mark.parametrize("test", [True, False], ids=["sandbox", "production"])
-async def test_a_boleto_paid_on_its_line_goes_to_the_key(env: Environment, test: bool) -> None:
+async def test_a_boleto_paid_by_its_line_is_refunded_by_transfer_to_the_given_key(env: Environment, test: bool) -> None:
     charge_id = await env.paid_boleto(test=test)
     refund_id = await env.refund(charge_id, test=test, to=TO)
-    await env.works(charge_id, test=test)
+    await env.run_worker(charge_id, test=test)
     found = await env.found(refund_id, test=test)
     assert (found.status, found.return_id) == ("succeeded", None)
     sent = await env.pool.fetchrow("SELECT * FROM simulated_transfer WHERE id = $1", refund_id.hex)
     assert sent is not None
     assert (sent["pix_key"], sent["document"], sent["amount_cents"]) == (TO.pix_key, TO.document, 1000)
     assert found.end_to_end_id == sent["end_to_end_id"]
-    assert await missed(env, refund_id) == ([] if test else ["transfer"])
+    assert await comparisons_missing(env, refund_id) == ([] if test else ["transfer"])
     assert await status_of(env.pool, charge_id) == "refunded"
 
 
-async def test_a_boleto_paid_by_pix_goes_back_the_way_it_came(env: Environment) -> None:
+async def test_a_boleto_paid_by_pix_is_refunded_as_a_devolucao(env: Environment) -> None:
     charge_id = await env.paid_boleto(rail="pix")
     refund_id = await env.refund(charge_id)
-    await env.works(charge_id)
+    await env.run_worker(charge_id)
     assert await env.status(refund_id) == ("succeeded", None)
     assert any("/devolucao/" in each for each in env.bank.requests)
 
 
 @pytest.mark.parametrize("fault", ["down", "lost_reply", "timeout_before", "cut", "error500", "html"])
-async def test_whatever_the_bank_does_the_money_goes_back_exactly_once(env: Environment, fault: str) -> None:
+async def test_a_refund_is_sent_exactly_once_whatever_fault_the_bank_has(env: Environment, fault: str) -> None:
     charge_id = await env.paid()
     refund_id = await env.refund(charge_id)
     adapter = env.bank.adapter(write_s=1.0, read_s=1.0)
     env.context.banks.production[BANK] = adapter
     env.bank.wire.fault = fault
-    await env.works(charge_id, rounds=2)
+    await env.run_worker(charge_id, rounds=2)
     lost = fault in ("lost_reply", "cut")
-    # A lost answer is asked about at once; while nothing is known nothing is failed.
+    # A lost reply is looked up at once; an unknown outcome does not fail the refund.
     assert await env.status(refund_id) == ("succeeded" if lost else "pending", None)
     assert await env.balance() == 0
     env.bank.wire.fault = "up"
-    await env.works(charge_id, rounds=2)
+    await env.run_worker(charge_id, rounds=2)
     assert await env.status(refund_id) == ("succeeded", None)
     assert await env.sent(refund_id) == [1000]
     assert (await env.events(charge_id)).count("refund.succeeded") == 1
 
 
-async def test_each_attempt_names_the_same_id(env: Environment) -> None:
+async def test_every_attempt_of_a_refund_uses_the_same_id(env: Environment) -> None:
     charge_id = await env.paid()
     refund_id = await env.refund(charge_id)
     env.bank.wire.fault = "error500"
-    await env.works(charge_id, rounds=3)
+    await env.run_worker(charge_id, rounds=3)
     env.bank.wire.fault = "up"
-    await env.works(charge_id)
+    await env.run_worker(charge_id)
     asked = {each.rpartition("/")[2] for each in env.bank.requests if "/devolucao/" in each}
     assert asked == {refund_id.hex}
 
 
-async def test_an_order_waits_longer_each_time_but_never_long_for_a_bank_that_is_silent(env: Environment) -> None:
+async def test_an_unanswered_refund_order_waits_longer_after_each_attempt_up_to_a_limit(env: Environment) -> None:
     charge_id = await env.paid()
     await env.refund(charge_id)
     env.bank.wire.fault = "error500"
     for attempt in range(1, 9):
         before = utc_now()
-        await env.works(charge_id)
+        await env.run_worker(charge_id)
         order, after = await env.order(charge_id), utc_now()
         assert (order["state"], order["attempts"]) == ("waiting", attempt)
         wait = timedelta(seconds=min(BACKOFF_S[attempt - 1], SILENT_S))
         assert before + wait * 0.8 <= order["due_at"] <= after + wait * 1.2
-    # What the bank says is on its way is asked about ever more seldom.
+    # A refund that the bank reports as under way is looked up ever less often.
     assert money_backoff_s(len(BACKOFF_S), silent=False) >= BACKOFF_S[-1] * 0.8
 
 
-async def test_a_refusal_fails_the_refund_and_the_money_is_back_in_the_wallet(env: Environment) -> None:
+async def test_a_refund_the_bank_refuses_fails_and_is_credited_back_to_the_wallet(env: Environment) -> None:
     charge_id = await env.paid()
     refund_id = await env.refund(charge_id)
     assert await env.balance() == 0
     env.bank.wire.fault = "refuse"
-    await env.works(charge_id)
+    await env.run_worker(charge_id)
     assert await env.status(refund_id) == ("failed", "BANK_REFUSED")
-    assert await missed(env, refund_id) == []
+    assert await comparisons_missing(env, refund_id) == []
     assert await env.balance() == 1000
     assert await status_of(env.pool, charge_id) == "paid"
     assert (await env.order(charge_id))["state"] == "refused"
     assert await env.events(charge_id) == ["payment.received", "refund.failed"]
     env.bank.wire.fault = "up"
     again = await env.refund(charge_id)
-    await env.works(charge_id)
+    await env.run_worker(charge_id)
     assert await env.status(again) == ("succeeded", None)
 
 
-async def test_a_no_that_a_lost_yes_may_overtake_is_not_believed_at_once(env: Environment) -> None:
+async def test_a_refusal_after_a_lost_reply_does_not_fail_the_refund_at_once(env: Environment) -> None:
     charge_id = await env.paid()
     refund_id = await env.refund(charge_id)
     env.bank.wire.fault = "error500"
-    await env.works(charge_id)
+    await env.run_worker(charge_id)
     env.bank.wire.fault = "refuse"
-    await env.works(charge_id, rounds=2)
+    await env.run_worker(charge_id, rounds=2)
     assert await env.status(refund_id) == ("pending", None)
-    await env.later(charge_id)
-    await env.works(charge_id)
+    await env.age_lost_calls(charge_id)
+    await env.run_worker(charge_id)
     assert await env.status(refund_id) == ("failed", "BANK_REFUSED")
 
 
-async def test_a_no_is_not_believed_however_late_the_lost_yes_was(env: Environment) -> None:
+async def test_a_refusal_right_after_a_late_lost_reply_does_not_fail_the_refund(env: Environment) -> None:
     charge_id = await env.paid()
     refund_id = await env.refund(charge_id)
     env.bank.wire.fault = "error500"
-    await env.works(charge_id)
-    await env.later(charge_id)
-    await env.works(charge_id)
+    await env.run_worker(charge_id)
+    await env.age_lost_calls(charge_id)
+    await env.run_worker(charge_id)
     env.bank.wire.fault = "refuse"
-    await env.works(charge_id, rounds=2)
+    await env.run_worker(charge_id, rounds=2)
     assert await env.status(refund_id) == ("pending", None)
     assert await env.balance() == 0
-    await env.later(charge_id)
-    await env.works(charge_id)
+    await env.age_lost_calls(charge_id)
+    await env.run_worker(charge_id)
     assert await env.status(refund_id) == ("failed", "BANK_REFUSED")
 
 
-async def test_money_on_its_way_is_asked_about_until_it_arrives(env: Environment) -> None:
-    await env.rules(settle_after_s=600)
+async def test_a_refund_under_way_at_the_bank_is_looked_up_until_it_settles(env: Environment) -> None:
+    await env.set_bank_rules(settle_after_s=600)
     charge_id = await env.paid()
     refund_id = await env.refund(charge_id)
-    await env.works(charge_id, rounds=3)
+    await env.run_worker(charge_id, rounds=3)
     assert await env.status(refund_id) == ("pending", None)
     assert sum(each.startswith("PUT") and "/devolucao/" in each for each in env.bank.requests) == 1
-    await env.arrives()
-    await env.works(charge_id)
+    await env.settle_at_bank()
+    await env.run_worker(charge_id)
     assert await env.status(refund_id) == ("succeeded", None)
     assert await status_of(env.pool, charge_id) == "refunded"
 
 
-async def test_money_on_its_way_that_does_not_arrive_is_back_in_the_wallet(env: Environment) -> None:
+async def test_a_refund_that_does_not_settle_at_the_bank_is_credited_back_to_the_wallet(env: Environment) -> None:
     for pay in (env.paid, env.paid_boleto):
-        await env.rules(settle_after_s=600, fails=True)
+        await env.set_bank_rules(settle_after_s=600, fails=True)
         charge_id = await pay()
         refund_id = await env.refund(charge_id, to=TO if pay == env.paid_boleto else None)
         before = await env.balance()
-        await env.works(charge_id)
+        await env.run_worker(charge_id)
         assert await env.status(refund_id) == ("pending", None)
-        await env.arrives()
-        await env.works(charge_id)
+        await env.settle_at_bank()
+        await env.run_worker(charge_id)
         assert await env.status(refund_id) == ("failed", "NOT_CARRIED_OUT")
         assert await env.balance() == before + 1000
-        await env.rules()
+        await env.set_bank_rules()
         again = await env.refund(charge_id, to=TO if pay == env.paid_boleto else None)
-        await env.works(charge_id)
+        await env.run_worker(charge_id)
         assert await env.status(again) == ("succeeded", None)
 
 
-async def test_a_worker_that_died_after_the_banks_yes_has_sent_the_money_once(env: Environment) -> None:
+async def test_a_refund_is_sent_once_when_a_worker_dies_after_the_bank_accepted_it(env: Environment) -> None:
     charge_id = await env.paid()
     refund_id = await env.refund(charge_id)
     (order,) = await RefundOrderWorker(env.context, Mode.PRODUCTION)._claim(10)
@@ -459,24 +459,24 @@ async def test_a_worker_that_died_after_the_banks_yes_has_sent_the_money_once(en
     await env.context.banks.production[BANK].transfers.return_pix(
         Return(id=refund_id.hex, end_to_end_id=end_to_end_id, amount_cents=1000)
     )
-    # Here it was killed. Its lease runs out, and another takes over.
+    # The worker dies here. Its lease ends, and another worker takes over.
     assert await RefundOrderWorker(env.context, Mode.PRODUCTION).drain() == 0
     await env.pool.execute("UPDATE bank_order SET lease_until = '-infinity' WHERE order_id = $1", order.order_id)
     assert await release_orders(env.context) == 1
-    await env.works(charge_id)
+    await env.run_worker(charge_id)
     assert await env.status(refund_id) == ("succeeded", None)
     assert await env.sent(refund_id) == [1000]
     assert sum(each.startswith("PUT") and "/devolucao/" in each for each in env.bank.requests) == 1
 
 
-async def test_a_worker_that_was_slow_ends_nothing_another_has_ended(env: Environment) -> None:
+async def test_a_slow_worker_does_not_change_a_refund_that_another_worker_ended(env: Environment) -> None:
     charge_id = await env.paid()
     refund_id = await env.refund(charge_id)
     slow = RefundOrderWorker(env.context, Mode.PRODUCTION)
     (order,) = await slow._claim(10)
     await env.pool.execute("UPDATE bank_order SET lease_until = '-infinity' WHERE order_id = $1", order.order_id)
     await release_orders(env.context)
-    await env.works(charge_id)
+    await env.run_worker(charge_id)
     balance, events = await env.balance(), await env.events(charge_id)
     await slow._store(order, MoneyOutcome(failure=FailureCode.BANK_REFUSED))
     assert await env.status(refund_id) == ("succeeded", None)
@@ -484,63 +484,63 @@ async def test_a_worker_that_was_slow_ends_nothing_another_has_ended(env: Enviro
     assert (await env.order(charge_id))["state"] == "done"
 
 
-async def test_a_worker_cut_short_in_the_middle_of_a_call_leaves_the_order_to_the_next(env: Environment) -> None:
+async def test_a_refund_of_a_worker_stopped_during_its_bank_call_is_completed_by_the_next(env: Environment) -> None:
     charge_id = await env.paid()
     refund_id = await env.refund(charge_id)
-    env.bank.wire.fault = "slow"  # done in the end, whoever still listens
+    env.bank.wire.fault = "slow"  # the bank carries it out even if nobody waits for the answer
     working = asyncio.create_task(RefundOrderWorker(env.context, Mode.PRODUCTION).drain())
-    await until_answer(env.has_been_asked)
+    await until_answer(env.bank_was_called)
     working.cancel()
     await asyncio.gather(working, return_exceptions=True)
     env.bank.wire.fault = "up"
     assert await env.status(refund_id) == ("pending", None)
     await env.pool.execute("UPDATE bank_order SET lease_until = '-infinity' WHERE charge_id = $1", charge_id)
     await release_orders(env.context)
-    await env.works(charge_id, rounds=2)
+    await env.run_worker(charge_id, rounds=2)
     await asyncio.sleep(0.5)
     assert await env.status(refund_id) == ("succeeded", None)
     assert await env.sent(refund_id) == [1000]
 
 
-async def test_a_pix_the_bank_does_not_know_yet_is_asked_again(env: Environment) -> None:
-    """In the sandbox the bank hears of a simulated payment from a worker, a moment after the merchant does."""
+async def test_a_refund_of_a_pix_the_bank_does_not_know_yet_is_retried(env: Environment) -> None:
+    """In the sandbox, a worker tells the bank of a simulated payment a moment after the merchant learns of it."""
     for test in (True, False):
         charge_id = await env.paid(test=test, at_bank=False)
         refund_id = await env.refund(charge_id, test=test)
-        await env.works(charge_id, test=test, rounds=ATTEMPTS_MIN)
+        await env.run_worker(charge_id, test=test, rounds=ATTEMPTS_MIN)
         assert await env.status(refund_id, test=test) == ("pending", None)
         end_to_end_id = msgspec.json.decode((await env.order(charge_id))["request"])["end_to_end_id"]
         paid = PayerPix(end_to_end_id=end_to_end_id, txid=charge_id.hex, amount_cents=1000, paid_at=utc_now())
         await env.simulated(test).receive([paid], tell=False)
-        await env.works(charge_id, test=test)
+        await env.run_worker(charge_id, test=test)
         assert await env.status(refund_id, test=test) == ("succeeded", None)
 
 
-async def test_a_pix_the_bank_never_knew_fails_in_the_end(env: Environment) -> None:
+async def test_a_refund_of_a_pix_the_bank_never_knows_fails_in_the_end(env: Environment) -> None:
     charge_id = await env.paid(at_bank=False)
     refund_id = await env.refund(charge_id)
-    await env.works(charge_id)
-    await env.later(charge_id)
-    await env.works(charge_id, rounds=ATTEMPTS_MIN - 2)
+    await env.run_worker(charge_id)
+    await env.age_lost_calls(charge_id)
+    await env.run_worker(charge_id, rounds=ATTEMPTS_MIN - 2)
     assert await env.status(refund_id) == ("pending", None)
-    await env.works(charge_id)
+    await env.run_worker(charge_id)
     assert await env.status(refund_id) == ("failed", "BANK_REFUSED")
 
 
-async def test_a_bank_that_sends_no_pix_fails_the_refund_and_says_so(env: Environment) -> None:
+async def test_a_refund_by_transfer_fails_as_unavailable_at_a_bank_without_transfers(env: Environment) -> None:
     env.context.banks.production[BANK] = env.bank.adapter()
     charge_id = await env.paid_boleto()
     refund_id = await env.refund(charge_id, to=TO)
-    await env.works(charge_id)
+    await env.run_worker(charge_id)
     assert await env.status(refund_id) == ("failed", "TRANSFER_UNAVAILABLE")
     assert await env.balance() == 1000
 
 
-async def test_a_refund_that_failed_and_was_sent_after_all_is_taken_from_the_wallet(env: Environment) -> None:
+async def test_a_failed_refund_that_the_bank_sent_after_all_is_debited_again(env: Environment) -> None:
     charge_id = await env.paid_boleto()
     refund_id = await env.refund(charge_id, 400, to=TO)
     env.bank.wire.fault = "refuse"
-    await env.works(charge_id)
+    await env.run_worker(charge_id)
     assert await env.status(refund_id) == ("failed", "BANK_REFUSED")
     assert await env.balance() == 1000
     env.bank.wire.fault = "up"
@@ -560,25 +560,29 @@ async def test_a_refund_that_failed_and_was_sent_after_all_is_taken_from_the_wal
     env.context.now = utc_now
     async with session(env.pool) as conn:
         (compared,) = await find_transfers(conn, ids=[refund_id])
-    assert (compared.here_cents, compared.account_id) == (400, env.account), "compared with the bank's list, it is here"
+    assert (compared.here_cents, compared.account_id) == (400, env.account), (
+        "the comparison with the bank's list finds the refund in our books"
+    )
     rest = await env.refund(charge_id, to=TO)
-    assert (await env.found(rest)).amount == "6.00", "what is gone is not refunded again"
+    assert (await env.found(rest)).amount == "6.00", "money that was sent is not refunded again"
 
 
-async def test_a_way_to_send_that_was_taken_away_gives_nothing_back_that_may_be_gone(env: Environment) -> None:
+async def test_a_refund_that_may_have_been_sent_is_not_credited_back_when_transfers_are_switched_off(
+    env: Environment,
+) -> None:
     sends = env.context.banks.production[BANK]
     charge_id = await env.paid_boleto()
     refund_id = await env.refund(charge_id, to=TO)
     env.bank.wire.fault = "error500"
-    await env.works(charge_id)
+    await env.run_worker(charge_id)
     env.bank.wire.fault = "up"
     env.context.banks.production[BANK] = env.bank.adapter()
-    await env.later(charge_id)
-    await env.works(charge_id, rounds=2)
+    await env.age_lost_calls(charge_id)
+    await env.run_worker(charge_id, rounds=2)
     assert await env.status(refund_id) == ("pending", None)
     assert await env.balance() == 0
     env.context.banks.production[BANK] = sends
-    await env.works(charge_id)
+    await env.run_worker(charge_id)
     assert await env.status(refund_id) == ("succeeded", None)
 
 
@@ -591,32 +595,32 @@ async def test_a_way_to_send_that_was_taken_away_gives_nothing_back_that_may_be_
         ("refuse", 0, "failed"),
     ],
 )
-async def test_the_sandbox_bank_acts_as_asked(
+async def test_the_sandbox_bank_plays_the_scenario_of_the_refund(
     env: Environment, monkeypatch: pytest.MonkeyPatch, scenario: str, pending_rounds: int, ends: str
 ) -> None:
     monkeypatch.setattr("banks.scenario.SLOW_S", 0.2)
     charge_id = await env.paid(test=True)
     refund_id = await env.refund(charge_id, test=True, scenario=scenario)
     for _ in range(pending_rounds):
-        await env.works(charge_id, test=True)
+        await env.run_worker(charge_id, test=True)
         assert (await env.status(refund_id, test=True))[0] == "pending"
     assert await env.sent(refund_id) == ([1000] if scenario == "lost_reply" else [])
-    await env.works(charge_id, test=True)
+    await env.run_worker(charge_id, test=True)
     assert (await env.status(refund_id, test=True))[0] == ends
     assert await env.balance(test=True) == (0 if ends == "succeeded" else 1000)
 
 
-async def test_other_orders_and_refunds_leave_one_another_alone(env: Environment) -> None:
+async def test_the_worker_of_pix_orders_does_not_execute_refund_orders(env: Environment) -> None:
     charge_id = await env.paid()
     await env.refund(charge_id)
     await drain_orders(env.context, Mode.PRODUCTION)
     order = await env.order(charge_id)
     assert (order["state"], order["attempts"]) == ("waiting", 0)
-    await env.works(charge_id)
+    await env.run_worker(charge_id)
     assert (await env.order(charge_id))["state"] == "done"
 
 
-async def test_many_refunds_of_many_charges_end_together(env: Environment) -> None:
+async def test_many_refunds_of_many_charges_succeed_in_one_run(env: Environment) -> None:
     charges = [await env.paid() for _ in range(20)]
     refunds = [await env.refund(charge_id, 500) for charge_id in charges for _ in range(2)]
     await RefundOrderWorker(env.context, Mode.PRODUCTION).drain()
@@ -626,7 +630,7 @@ async def test_many_refunds_of_many_charges_end_together(env: Environment) -> No
 
 
 @pytest.mark.parametrize("test", [True, False], ids=["sandbox", "production"])
-async def test_the_whole_system_gives_money_back_by_itself(system: System, test: bool) -> None:
+async def test_the_running_system_completes_a_refund_by_itself(system: System, test: bool) -> None:
     async with new_merchant(system) as merchant:
         client = merchant.sandbox if test else merchant.production
         charge = await client.created("10.00")
@@ -653,10 +657,10 @@ async def test_the_whole_system_gives_money_back_by_itself(system: System, test:
             assert "devolvido" in (await page.text()).lower()
 
 
-# The bank's own books, and its wire
+# The simulated bank's books and wire
 
 
-async def test_the_bank_gives_no_more_back_than_came(env: Environment) -> None:
+async def test_the_bank_returns_no_more_than_the_amount_of_the_pix(env: Environment) -> None:
     bank: BancoDoBrasil = env.bank.adapter()
     charge_id = await env.paid()
     await env.refund(charge_id)
@@ -674,7 +678,7 @@ async def test_the_bank_gives_no_more_back_than_came(env: Environment) -> None:
     assert await bank.transfers.find_return(end_to_end_id, "nobody") == NotFound()
 
 
-async def test_a_used_id_gives_the_same_answer_and_never_more_money(env: Environment) -> None:
+async def test_a_repeated_id_gets_the_same_answer_and_sends_no_more_money(env: Environment) -> None:
     bank = env.bank.adapter(transfers_url=f"{env.bank.url}/transfers/v1")
     charge_id, id = await env.paid(), secrets.token_hex(16)
     await env.refund(charge_id)
@@ -694,8 +698,8 @@ async def test_a_used_id_gives_the_same_answer_and_never_more_money(env: Environ
     assert refused.code == NO_TRANSFERS
 
 
-async def test_an_answer_about_something_else_is_unknown(env: Environment) -> None:
-    """A yes that names another id, another amount or no status we know is no yes."""
+async def test_a_confirmation_that_does_not_match_the_request_is_unknown(env: Environment) -> None:
+    """A confirmation with another id, another amount or an unknown status confirms nothing."""
     bank = env.bank.adapter()
     said: dict[str, Any] = {}
 
@@ -715,7 +719,7 @@ async def test_an_answer_about_something_else_is_unknown(env: Environment) -> No
     assert await bank.transfers.return_pix(asked) == Done(Sent(status="done", amount_cents=100, reference="D" * 32))
 
 
-async def test_the_rules_of_the_bank_are_switched_on_its_other_face(env: Environment) -> None:
+async def test_the_refund_rules_of_the_simulated_bank_are_set_over_its_control_interface(env: Environment) -> None:
     status, said = await env.bank.control("refund-rules", settle_after_s=2.5, fails=True)
     assert (status, said) == (200, {"settle_after_s": 2.5, "fails": True})
     for wrong in ({"settle_after_s": -1}, {"settle_after_s": "x"}, {"fails": 1}, {"settle_after_s": 1e9}):
@@ -731,7 +735,9 @@ async def test_the_rules_of_the_bank_are_switched_on_its_other_face(env: Environ
         ({"valor": "1.00", "descricao": "x" * 141}, "descricao"), ({"valor": "1.00", "descricao": "é"}, "descricao"),
     ],
 )  # fmt: skip
-async def test_the_bank_refuses_what_breaks_its_schema(env: Environment, body: dict[str, Any], kind: str) -> None:
+async def test_the_bank_refuses_a_devolucao_that_breaks_its_schema(
+    env: Environment, body: dict[str, Any], kind: str
+) -> None:
     from banks.banco_do_brasil.transport import Heard
 
     bank = env.bank.adapter()

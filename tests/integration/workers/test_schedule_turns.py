@@ -1,4 +1,4 @@
-"""Schedules of many accounts that are due at the same moment: accounts take turns."""
+"""When schedules of many accounts are due at once, the accounts take turns."""
 
 from collections.abc import AsyncIterator
 from datetime import date, timedelta
@@ -25,7 +25,7 @@ MORNING = issue_at(DUE, days_before=10)
 
 
 class Morning:
-    """Six o'clock of a day for which everybody has schedules, and a worker."""
+    """A worker at six o'clock of a day on which the schedules of all accounts are due."""
 
     def __init__(self, context: Context) -> None:
         self.pool = context.pool
@@ -68,17 +68,17 @@ async def morning(servers: Any) -> AsyncIterator[Morning]:
             await pool.close()
 
 
-async def test_the_thousand_schedules_of_one_account_keep_the_one_of_another_waiting_for_one_look(
+async def test_a_thousand_due_schedules_of_one_account_do_not_delay_the_schedule_of_another(
     morning: Morning,
 ) -> None:
     loud = await morning.account(WINDOW + 800)
     quiet = await morning.account(1)
     await morning.worker.drain()
     assert await morning.issued(quiet) == 1
-    assert 0 < await morning.issued(loud) <= CLAIMED_MAX, "nor does the loud one wait"
+    assert 0 < await morning.issued(loud) <= CLAIMED_MAX, "the account with many schedules is served too"
 
 
-async def test_more_accounts_than_one_look_takes_up_are_all_served_before_any_is_served_far_ahead(
+async def test_all_accounts_are_served_before_an_account_with_many_schedules_gets_far_ahead(
     morning: Morning,
 ) -> None:
     loud = await morning.account(WINDOW + 100)
@@ -89,7 +89,7 @@ async def test_more_accounts_than_one_look_takes_up_are_all_served_before_any_is
     assert await morning.issued(loud) <= 2 * CLAIMED_MAX
 
 
-async def test_a_search_that_does_not_reach_the_end_goes_on_behind_where_it_stopped(
+async def test_a_search_for_due_accounts_resumes_where_the_last_one_stopped(
     morning: Morning, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assert SCAN_MAX >= CLAIMED_MAX
@@ -101,11 +101,11 @@ async def test_a_search_that_does_not_reach_the_end_goes_on_behind_where_it_stop
     assert [await morning.issued(each) for each in others] == [1] * 5
 
 
-async def test_an_account_has_so_many_boletos_at_the_bank_and_its_next_ones_wait_for_these(morning: Morning) -> None:
+async def test_an_account_at_its_limit_of_boletos_under_way_orders_no_more_until_one_ends(morning: Morning) -> None:
     flood = await morning.account(3, payment_method="boleto")
     other = await morning.account(1)
     at_bank = await morning.account(ORDERED_MAX)
-    # The bank is silent about these; they are the flooding account's, and looked at again later.
+    # These belong to the flooding account; the bank has not answered them, and they are looked at again later.
     await morning.pool.execute(
         "UPDATE schedule SET ordered = true, account_id = $1, look_at = $3 WHERE account_id = $2",
         flood, at_bank, MORNING + timedelta(minutes=1),
@@ -113,11 +113,11 @@ async def test_an_account_has_so_many_boletos_at_the_bank_and_its_next_ones_wait
     await morning.worker.drain()
     assert await morning.issued(other) == 1
     waiting = "SELECT count(*) FROM schedule WHERE account_id = $1 AND NOT ordered AND look_at <= $2"
-    assert await morning.pool.fetchval(waiting, flood, MORNING) == 3, "nothing of theirs was taken up"
+    assert await morning.pool.fetchval(waiting, flood, MORNING) == 3, "no schedule of the flooding account is claimed"
     await morning.pool.execute(
         "UPDATE schedule SET ordered = false, status = 'cancelled' WHERE schedule_id ="
         " (SELECT schedule_id FROM schedule WHERE account_id = $1 AND ordered LIMIT 1)",
         flood,
     )
     await morning.worker.drain()
-    assert await morning.pool.fetchval(waiting, flood, MORNING) == 0, "with room again they are"
+    assert await morning.pool.fetchval(waiting, flood, MORNING) == 0, "they are claimed once there is room"

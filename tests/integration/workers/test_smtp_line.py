@@ -1,4 +1,4 @@
-"""A mail server that is too slow: a mail that nobody waits for any more never meets the next one on its connection."""
+"""A mail server that is too slow: a mail that timed out never shares its connection with the next mail."""
 
 import asyncio
 import contextlib
@@ -13,7 +13,9 @@ from workers.mail.smtp import MailSent, MailUnknown, SmtpConnection
 _TOO_SLOW_S = 1.0
 
 
-async def test_a_mail_given_up_never_shares_a_connection_with_the_next(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_mail_that_timed_out_never_shares_its_connection_with_the_next_mail(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setattr(workers.mail.smtp, "MAIL_S", _TOO_SLOW_S)
     talks: list[list[str]] = []
     taken: list[tuple[str, str]] = []
@@ -31,7 +33,7 @@ async def test_a_mail_given_up_never_shares_a_connection_with_the_next(monkeypat
                     writer.write(b"354 go on\r\n")
                     taken.append((talk[-2], (await reader.readuntil(b"\r\n.\r\n")).decode()))
                     if slow:
-                        assert not await reader.read()  # no answer, until nobody waits for one
+                        assert not await reader.read()  # no answer until the client gives up
                         abandoned.set()
                         break
                 writer.write(b"250 ok\r\n")
@@ -52,7 +54,7 @@ async def test_a_mail_given_up_never_shares_a_connection_with_the_next(monkeypat
         assert [each for each in ("ana", "bia", "eva") if f"Boleto de {each}" in body] == [name]
 
 
-async def test_a_server_that_reads_nothing_is_left_with_what_it_has(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_mail_to_a_server_that_stops_reading_is_given_up_half_sent(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(workers.mail.smtp, "MAIL_S", _TOO_SLOW_S)
     message = b"x" * 50_000_000
     given_up = asyncio.Event()

@@ -1,4 +1,4 @@
-"""The sweeper of overdue charges, beside others of its kind and for sandboxes that are ahead of real time."""
+"""The sweeper of overdue charges: several run side by side, and sandboxes may be ahead of real time."""
 
 import asyncio
 import secrets
@@ -19,15 +19,15 @@ from tests.support.database import own_database
 
 @pytest_asyncio.fixture(scope="module", loop_scope="session")
 async def own_pool(servers: Any) -> AsyncIterator[Pool]:
-    """A database of the test's own: elsewhere other tests' charges are due as well."""
+    """A database of the tests' own: in the shared one, charges of other tests are due as well."""
     async with own_database(servers, "sweeper") as url:
         opened = await open_pool(url, name="tests", size=4)
         yield opened
         await opened.close()
 
 
-async def test_sweepers_pass_over_what_another_one_is_expiring(own_pool: Pool) -> None:
-    """Two workers share the work: neither waits for the other's charges, and none is expired twice."""
+async def test_a_sweeper_skips_charges_that_another_sweeper_is_expiring(own_pool: Pool) -> None:
+    """Two workers share the work: neither waits for the other's charges, and no charge expires twice."""
     account_id = await make_account(own_pool)
     locations = [Location(secrets.randbits(60), f"pix.example.com/{secrets.token_hex(16)}") for _ in range(4)]
     charge_ids = set(await make_charges(own_pool, account_id, locations, test=False, amount_cents=1_000))
@@ -51,7 +51,7 @@ async def _expired(pool: Pool, charge_ids: set[UUID]) -> set[UUID]:
     return {row["charge_id"] for row in rows}
 
 
-async def test_every_sandbox_that_is_ahead_is_looked_at_in_turn(
+async def test_every_sandbox_ahead_of_real_time_is_swept_in_turn(
     own_pool: Pool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("commands.charges.expire.CLOCKS_MAX", 2)

@@ -1,4 +1,4 @@
-"""Two banks of production: each carries its own charges, and is asked about those only."""
+"""Two production banks: each carries its own charges, and is called about those only."""
 
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack
@@ -53,12 +53,12 @@ async def context(pool: Pool, servers: Any, banks: dict[str, RunningBank]) -> As
         yield made
 
 
-def asked(bank: RunningBank, path: str) -> int:
+def requests_to(bank: RunningBank, path: str) -> int:
     return sum(path in request for request in bank.requests)
 
 
 @pytest.mark.parametrize(("code", "another"), [(BANK, OTHER), (OTHER, BANK)])
-async def test_a_charge_is_registered_asked_about_and_removed_at_the_bank_that_carries_it(
+async def test_a_charge_is_registered_and_looked_up_only_at_the_bank_that_carries_it(
     context: Context, banks: dict[str, RunningBank], code: str, another: str
 ) -> None:
     made = await context.banks.production[code].pix.create_locations(1)
@@ -67,21 +67,21 @@ async def test_a_charge_is_registered_asked_about_and_removed_at_the_bank_that_c
     (charge_id,) = await make_charges(context.pool, account, made.value, test=False, bank=code)
     await drain_orders(context, Mode.PRODUCTION)
     assert (await order_of(context.pool, charge_id))["bank"] == code
-    assert asked(banks[code], f"PUT /pix/v2/cob/{charge_id.hex}") == 1
-    assert asked(banks[code], f"PUT /pix/v2/webhook/{account}") == 1
-    await _told(context, code, charge_id)
+    assert requests_to(banks[code], f"PUT /pix/v2/cob/{charge_id.hex}") == 1
+    assert requests_to(banks[code], f"PUT /pix/v2/webhook/{account}") == 1
+    await _store_callback(context, code, charge_id)
     await drain_pix_hints(context)
-    assert asked(banks[code], f"GET /pix/v2/cob/{charge_id.hex}") == 1
-    assert asked(banks[another], charge_id.hex) == asked(banks[another], "webhook") == 0
+    assert requests_to(banks[code], f"GET /pix/v2/cob/{charge_id.hex}") == 1
+    assert requests_to(banks[another], charge_id.hex) == requests_to(banks[another], "webhook") == 0
 
 
-async def _told(context: Context, code: str, charge_id: UUID) -> None:
+async def _store_callback(context: Context, code: str, charge_id: UUID) -> None:
     body = b'{"pix": [{"endToEndId": "E%s", "txid": "%s"}]}' % (new_id().hex[:31].encode(), charge_id.hex.encode())
     async with transaction(context.pool) as conn:
         assert await store_hints(conn, pix_hints(body), bank=code, now=utc_now()) == 1
 
 
-async def test_a_bank_that_does_not_answer_keeps_no_key_of_another_from_being_registered(
+async def test_a_failing_bank_does_not_block_the_callback_registration_at_another(
     context: Context, banks: dict[str, RunningBank]
 ) -> None:
     made = await context.banks.production[BANK].pix.create_locations(2)
@@ -94,15 +94,15 @@ async def test_a_bank_that_does_not_answer_keeps_no_key_of_another_from_being_re
         await drain_orders(context, Mode.PRODUCTION)
     finally:
         banks[BANK].wire.fault = "up"
-    assert asked(banks[BANK], f"PUT /pix/v2/webhook/{account}") == 1
+    assert requests_to(banks[BANK], f"PUT /pix/v2/webhook/{account}") == 1
     known = "SELECT bank FROM bank_callback WHERE pix_key = $1"
     assert [row["bank"] for row in await context.pool.fetch(known, str(account))] == [OTHER]
 
 
-async def test_each_bank_is_reconciled_for_itself(context: Context, banks: dict[str, RunningBank]) -> None:
+async def test_reconciling_one_bank_calls_no_other(context: Context, banks: dict[str, RunningBank]) -> None:
     await reconcile(context, OTHER)
     await reconcile_boletos(context, OTHER)
-    assert asked(banks[OTHER], "GET /pix/v2/pix") == 1
+    assert requests_to(banks[OTHER], "GET /pix/v2/pix") == 1
     assert banks[BANK].requests == []
     rows = await context.pool.fetch("SELECT method FROM bank_reconciled WHERE bank = $1", OTHER)
     assert "pix" in {row["method"] for row in rows}
@@ -121,7 +121,7 @@ async def test_a_charge_takes_a_location_of_the_bank_of_new_charges_only(context
         await transaction.rollback()
 
 
-def test_a_bank_nobody_knows_is_refused_when_a_process_starts() -> None:
+def test_an_unknown_bank_in_the_settings_is_refused_at_start() -> None:
     nothing: Any = None
     with pytest.raises(ValueError, match="BANKS names a bank that is not known here: 999"):
         open_banks(settings_for(BANKS="001,999"), nothing, nothing, Seal(bytes.fromhex(SECRET_KEY)))

@@ -1,4 +1,4 @@
-"""A merchant is told of every event, on time and signed; nobody waits for anybody else's receiver."""
+"""Every event is delivered to its merchant, on time and signed; no merchant waits for the receiver of another."""
 
 import asyncio
 import os
@@ -48,7 +48,7 @@ from workers.webhooks.guarded_connection import ATTEMPT_S
 pytestmark = pytest.mark.usefixtures("quiet")
 
 
-async def test_refused_twice_then_taken_is_three_attempts_of_the_same_bytes_each_freshly_signed(
+async def test_every_attempt_of_a_delivery_sends_the_same_bytes_with_a_new_signature(
     pool: Pool, redis_url: str
 ) -> None:
     async with receiving(lambda n: 200 if n == 3 else 500) as receiver:
@@ -74,7 +74,7 @@ async def test_refused_twice_then_taken_is_three_attempts_of_the_same_bytes_each
     ]
 
 
-async def test_a_retry_says_its_own_time_not_the_events(pool: Pool, redis_url: str) -> None:
+async def test_a_retry_carries_the_timestamp_of_its_own_attempt(pool: Pool, redis_url: str) -> None:
     offset = [timedelta()]
     async with receiving(lambda n: 503 if n == 1 else 200) as receiver:
         merchant = await merchant_at(pool, receiver.url)
@@ -139,7 +139,9 @@ async def test_any_2xx_is_success_whatever_its_body(pool: Pool, redis_url: str, 
     ],
     ids=["410", "101", "no HTTP"],
 )
-async def test_anything_else_is_sent_again(pool: Pool, redis_url: str, answer: str, outcome: str) -> None:
+async def test_a_delivery_answered_otherwise_than_2xx_is_sent_again(
+    pool: Pool, redis_url: str, answer: str, outcome: str
+) -> None:
     async with receiving(lambda n: 200 if n == 2 else answer) as receiver:
         merchant = await merchant_at(pool, receiver.url)
         async with working(pool, redis_url, every_s=0.05):
@@ -156,9 +158,9 @@ async def test_a_closed_port_is_tried_until_the_schedule_is_used_up(pool: Pool, 
     assert [each[1] for each in await attempts_of(pool, merchant)] == ["connection_refused"] * 3
 
 
-async def test_a_receiver_that_asks_for_time_gets_it(pool: Pool, redis_url: str) -> None:
-    wish = "HTTP/1.1 429 Slow down\r\nRetry-After: 1800\r\nContent-Length: 0\r\n\r\n"
-    async with receiving(lambda _: wish) as receiver:
+async def test_a_retry_waits_as_long_as_retry_after_says(pool: Pool, redis_url: str) -> None:
+    slow_down = "HTTP/1.1 429 Slow down\r\nRetry-After: 1800\r\nContent-Length: 0\r\n\r\n"
+    async with receiving(lambda _: slow_down) as receiver:
         merchant = await merchant_at(pool, receiver.url)
         async with working(pool, redis_url):
             await happen(pool, merchant)
@@ -180,7 +182,7 @@ async def test_after_a_rotation_both_secrets_verify_for_a_day_and_then_the_new_o
             )
         async with working(pool, redis_url, every_s=0.05, now=lambda: datetime.now(UTC) + offset[0]):
             await happen(pool, merchant)
-            await until(pool, merchant, "delivered")  # written down, or its lease would be over a day later
+            await until(pool, merchant, "delivered")  # stored, or its lease would have ended a day later
             offset[0] = timedelta(hours=24, minutes=1)
             await happen(pool, merchant)
             await receiver.reached(2)
@@ -228,7 +230,7 @@ async def test_a_second_rotation_leaves_the_first_old_secret_its_whole_day(pool:
         assert request.headers["X-Service-Signature"] == f"sha256={sign(third, timestamp, request.body)}"
 
 
-async def test_so_many_old_secrets_sign_along_and_a_further_rotation_waits_for_their_end(pool: Pool) -> None:
+async def test_a_rotation_is_refused_while_the_maximum_number_of_old_secrets_still_signs(pool: Pool) -> None:
     merchant = await merchant_at(pool, "http://127.0.0.1:1/")
     now = datetime.now(UTC)
 
@@ -242,13 +244,13 @@ async def test_so_many_old_secrets_sign_along_and_a_further_rotation_waits_for_t
     assert all(isinstance(each, Refused) and each.fields == {"secret": SECRETS_FULL} for each in refused)
     await rotate(now + timedelta(hours=24))
     count = "SELECT count(*) FROM webhook_old_secret WHERE account_id = $1"
-    assert await pool.fetchval(count, merchant.account_id) == 1, "those that are over are gone"
+    assert await pool.fetchval(count, merchant.account_id) == 1, "secrets whose day is over are deleted"
     async with transaction(pool) as conn:
         await remove_endpoint(conn, merchant.account_id)
     assert await pool.fetchval(count, merchant.account_id) == 0
 
 
-async def test_an_endpoint_hears_of_the_two_kinds_of_the_spec(pool: Pool, redis_url: str) -> None:
+async def test_an_endpoint_receives_only_the_two_kinds_of_the_spec_by_default(pool: Pool, redis_url: str) -> None:
     async with receiving() as receiver:
         merchant = await merchant_at(pool, receiver.url)
         async with working(pool, redis_url, every_s=0.05):
@@ -260,7 +262,7 @@ async def test_an_endpoint_hears_of_the_two_kinds_of_the_spec(pool: Pool, redis_
 
 
 @pytest.mark.parametrize("rotates", [False, True])
-async def test_setting_the_address_again_sends_what_waits_to_the_new_one_and_a_running_receiver_goes_on(
+async def test_a_new_address_gets_what_waits_and_the_secret_stays_valid_for_running_receivers(
     pool: Pool, redis_url: str, rotates: bool
 ) -> None:
     async with receiving() as receiver:
@@ -288,7 +290,7 @@ async def test_setting_the_address_again_sends_what_waits_to_the_new_one_and_a_r
 @pytest.mark.parametrize(
     ("cap", "cap_test", "env"), [(10, 5, {}), (24, 2, {"WEBHOOK_REQUESTS": "24", "SANDBOX_WEBHOOK_REQUESTS": "2"})]
 )
-async def test_in_flight_never_exceeds_the_cap_with_three_workers(
+async def test_requests_in_flight_to_an_endpoint_never_exceed_the_cap_with_three_workers(
     pool: Pool, redis_url: str, cap: int, cap_test: int, env: dict[str, Any]
 ) -> None:
     async with (
@@ -310,7 +312,7 @@ async def test_in_flight_never_exceeds_the_cap_with_three_workers(
     assert cap_test / 2 < sandbox.flying_max <= cap_test
 
 
-async def test_receivers_that_never_answer_delay_nobody_else(pool: Pool, redis_url: str) -> None:
+async def test_receivers_that_never_answer_do_not_delay_other_receivers(pool: Pool, redis_url: str) -> None:
     async with receiving(lambda _: None) as hanging, receiving() as healthy:
         silent = [await merchant_at(pool, hanging.url) for _ in range(10)]
         merchant = await merchant_at(pool, healthy.url)
@@ -324,8 +326,8 @@ async def test_receivers_that_never_answer_delay_nobody_else(pool: Pool, redis_u
             worker.jobs.wake(WEBHOOKS)
             await healthy.reached(20)
             took_s = time.monotonic() - began
-    assert took_s < ATTEMPT_S - 1, "a silent receiver is given ten seconds"
-    assert hanging.flying_max <= 10 * 2, "a lane nobody knows begins with two"
+    assert took_s < ATTEMPT_S - 1, "an attempt at a receiver that does not answer takes ten seconds"
+    assert hanging.flying_max <= 10 * 2, "a new lane begins with two requests at once"
 
 
 async def test_trouble_in_the_sandbox_does_not_delay_production_of_the_same_endpoint(
@@ -348,10 +350,10 @@ async def test_trouble_in_the_sandbox_does_not_delay_production_of_the_same_endp
             live = await happen(pool, merchant, 20)
             worker.jobs.wake(WEBHOOKS)
             await receiver.heard(live)
-    assert time.monotonic() - began < ATTEMPT_S - 1, "a silent receiver is given ten seconds"
+    assert time.monotonic() - began < ATTEMPT_S - 1, "an attempt at a receiver that does not answer takes ten seconds"
 
 
-async def test_two_workers_tell_each_event_once_in_the_quiet_case(pool: Pool, redis_url: str) -> None:
+async def test_two_workers_deliver_each_event_once_when_nothing_fails(pool: Pool, redis_url: str) -> None:
     async with receiving() as receiver:
         merchants = [await merchant_at(pool, receiver.url) for _ in range(8)]
         async with working(pool, redis_url, every_s=0.02) as worker, working(pool, redis_url, every_s=0.02):
@@ -365,7 +367,7 @@ async def test_two_workers_tell_each_event_once_in_the_quiet_case(pool: Pool, re
     assert sorted(each.event_id for each in receiver.requests) == sorted(told)
 
 
-async def test_a_lone_event_goes_out_at_once_when_its_lane_is_woken(pool: Pool, redis_url: str) -> None:
+async def test_a_single_event_is_sent_at_once_when_its_lane_of_jobs_is_woken(pool: Pool, redis_url: str) -> None:
     """The goal is 30 ms from commit to receiver (`python -m bench deliveries`); without the wake-up, ten seconds."""
     async with receiving() as receiver:
         merchant = await merchant_at(pool, receiver.url)
@@ -381,7 +383,7 @@ async def test_a_lone_event_goes_out_at_once_when_its_lane_is_woken(pool: Pool, 
     assert sorted(took_ms)[len(took_ms) // 2] < 2_000, took_ms
 
 
-async def test_without_redis_it_arrives_within_the_interval(pool: Pool) -> None:
+async def test_without_redis_an_event_is_delivered_within_the_interval_of_the_worker(pool: Pool) -> None:
     async with receiving() as receiver:
         merchant = await merchant_at(pool, receiver.url)
         async with working(pool, NOWHERE) as worker:
@@ -390,10 +392,10 @@ async def test_without_redis_it_arrives_within_the_interval(pool: Pool) -> None:
             await happen(pool, merchant)
             worker.jobs.wake(WEBHOOKS)
             await receiver.reached(1)
-            assert time.monotonic() - began < 5, "each second it is looked for what nobody rang for"
+            assert time.monotonic() - began < 5, "each second the worker looks for deliveries that no wake-up announced"
 
 
-async def test_a_redis_that_forgets_everything_loses_no_event(pool: Pool, redis_url: str) -> None:
+async def test_flushing_redis_loses_no_event(pool: Pool, redis_url: str) -> None:
     client = Redis.from_url(redis_url)
     async with receiving() as receiver:
         merchant = await merchant_at(pool, receiver.url)
@@ -409,7 +411,7 @@ async def test_a_redis_that_forgets_everything_loses_no_event(pool: Pool, redis_
     assert {each.event_id for each in receiver.requests} == set(told)
 
 
-async def test_a_worker_killed_in_mid_delivery_is_made_up_for_after_its_lease(
+async def test_the_delivery_of_a_killed_worker_is_sent_again_after_its_lease(
     pool: Pool, redis_url: str, servers: Any
 ) -> None:
     async with receiving(lambda n: None if n == 1 else 200) as receiver:
@@ -448,10 +450,10 @@ async def test_a_delivery_that_cost_five_workers_is_set_aside(pool: Pool, redis_
         assert await until(pool, merchant, "stuck") == [("stuck", 2, 7)]
 
 
-async def test_what_was_claimed_before_a_process_stood_still_is_not_sent_by_it(
+async def test_a_worker_that_stalled_past_its_lease_does_not_send_the_delivery(
     pool: Pool, redis_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Another worker has the lease by then, and the receiver would be told twice."""
+    """Another worker may hold the lease by then, and the receiver would get the event twice."""
 
     async def and_stands_still(*args: Any, **given: Any) -> Any:
         claimed = await claim(*args, **given)
@@ -467,7 +469,7 @@ async def test_what_was_claimed_before_a_process_stood_still_is_not_sent_by_it(
     assert receiver.requests == []
 
 
-async def test_a_late_answer_of_a_lost_lease_never_undoes_a_newer_attempt(pool: Pool, redis_url: str) -> None:
+async def test_a_late_answer_after_a_lost_lease_does_not_undo_a_newer_attempt(pool: Pool, redis_url: str) -> None:
     async with receiving(lambda n: 200 if n == 2 else 500, delay_s=0.5) as receiver:
         merchant = await merchant_at(pool, receiver.url)
         async with working(pool, redis_url, lease_s=0.2, every_s=0.05):  # each attempt outlives its lease
@@ -477,7 +479,7 @@ async def test_a_late_answer_of_a_lost_lease_never_undoes_a_newer_attempt(pool: 
             await asyncio.sleep(0.8)
             assert {row[0] for row in await rows_of(pool, merchant)} == {"delivered"}
     outcomes = {attempt: outcome for attempt, outcome, _ in await attempts_of(pool, merchant)}
-    assert outcomes[1] == "rejected", "it was written off as lost, and is told as what it was"
+    assert outcomes[1] == "rejected", "the attempt was stored as lost, then corrected by its answer"
     assert outcomes[2] == "delivered"
     counted = await pool.fetch(
         "SELECT outcome, sum(attempts) AS attempts FROM report_attempt_told WHERE account_id = $1 GROUP BY outcome",
@@ -486,7 +488,7 @@ async def test_a_late_answer_of_a_lost_lease_never_undoes_a_newer_attempt(pool: 
     assert {row["outcome"]: row["attempts"] for row in counted} == dict(Counter(outcomes.values())) | {"worker_lost": 0}
 
 
-async def test_a_late_yes_after_a_lost_lease_ends_it_and_it_is_not_sent_again(pool: Pool, redis_url: str) -> None:
+async def test_a_late_2xx_after_a_lost_lease_ends_the_delivery(pool: Pool, redis_url: str) -> None:
     async def blocked(until_at: datetime | None) -> None:
         await pool.execute(
             "UPDATE webhook_lane SET blocked_until = $2 WHERE endpoint_id = $1", merchant.endpoint.endpoint_id, until_at
@@ -497,20 +499,20 @@ async def test_a_late_yes_after_a_lost_lease_ends_it_and_it_is_not_sent_again(po
         async with working(pool, redis_url, lease_s=1.0, every_s=0.05):
             await happen(pool, merchant)
             await receiver.reached(1)
-            # Nobody has come round to it again when the answer comes, as when many others wait.
+            # No worker has claimed it again when the answer comes, as when many others wait.
             await blocked(datetime.now(UTC) + timedelta(minutes=1))
             await until(pool, merchant, "pending")
             await until(pool, merchant, "delivered")
             await blocked(None)
             await asyncio.sleep(0.3)
     assert len(receiver.requests) == 1
-    assert await attempts_of(pool, merchant) == [(1, "delivered", 200)], "written off as lost, and told as what it was"
+    assert await attempts_of(pool, merchant) == [(1, "delivered", 200)], "stored as lost, then corrected by its answer"
 
 
-async def test_a_yes_that_meets_the_row_while_another_ends_it_is_stored_all_the_same(
+async def test_a_2xx_is_stored_although_another_transaction_ends_the_delivery_meanwhile(
     pool: Pool, redis_url: str
 ) -> None:
-    """What ended lies in another table: who waited for the row finds it gone, and looks again."""
+    """Ended deliveries move to another table: a statement that waited for the row finds it gone, and looks again."""
     waits = "SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND query LIKE '%webhook_attempt%'"
     async with receiving(delay_s=0.3) as receiver:
         merchant = await merchant_at(pool, receiver.url)
@@ -529,7 +531,7 @@ async def test_a_yes_that_meets_the_row_while_another_ends_it_is_stored_all_the_
     assert len(receiver.requests) == 1
 
 
-async def test_a_stopping_worker_lets_what_flies_land(pool: Pool, redis_url: str) -> None:
+async def test_a_stopping_worker_waits_for_its_requests_in_flight(pool: Pool, redis_url: str) -> None:
     async with receiving(delay_s=0.3) as receiver:
         merchant = await merchant_at(pool, receiver.url)
         async with working(pool, redis_url) as worker:
@@ -540,8 +542,8 @@ async def test_a_stopping_worker_lets_what_flies_land(pool: Pool, redis_url: str
             assert await rows_of(pool, merchant) == [("delivered", 1, 1)]
 
 
-async def test_a_stopping_worker_waits_for_what_it_is_just_claiming(pool: Pool, redis_url: str) -> None:
-    """Claimed while everybody left it was sent, and cut off before anybody wrote that it had arrived: told twice."""
+async def test_a_stopping_worker_waits_for_a_claim_that_is_under_way(pool: Pool, redis_url: str) -> None:
+    """A delivery claimed during the stop was sent, but cut off before its result was stored, and so sent twice."""
     async with receiving(delay_s=0.3) as receiver:
         merchant = await merchant_at(pool, receiver.url)
         async with working(pool, redis_url, every_s=0.05) as worker:
@@ -563,7 +565,7 @@ async def test_a_stopping_worker_waits_for_what_it_is_just_claiming(pool: Pool, 
     assert len(receiver.requests) == 1
 
 
-async def test_a_deleted_endpoint_takes_its_neighbours_results_with_it_nowhere(pool: Pool, redis_url: str) -> None:
+async def test_deleting_an_endpoint_does_not_lose_the_results_of_other_endpoints(pool: Pool, redis_url: str) -> None:
     async with receiving(delay_s=0.2) as receiver:
         gone, stays = await merchant_at(pool, receiver.url), await merchant_at(pool, receiver.url)
         async with working(pool, redis_url) as worker:
@@ -575,7 +577,7 @@ async def test_a_deleted_endpoint_takes_its_neighbours_results_with_it_nowhere(p
             await until(pool, stays, "delivered")
 
 
-async def test_an_event_is_told_once_to_an_endpoint_however_often_it_is_enqueued(pool: Pool) -> None:
+async def test_an_event_enqueued_twice_has_one_delivery_for_each_endpoint(pool: Pool) -> None:
     merchant = await merchant_at(pool, "http://127.0.0.1:1/")
     await happen(pool, merchant)
     ids = [
@@ -587,9 +589,7 @@ async def test_an_event_is_told_once_to_an_endpoint_however_often_it_is_enqueued
     assert len(await rows_of(pool, merchant)) == 1
 
 
-async def test_what_happens_while_a_lane_is_paused_is_held_and_the_other_lane_goes_on(
-    pool: Pool, redis_url: str
-) -> None:
+async def test_events_of_a_paused_lane_are_held_and_the_other_lane_goes_on(pool: Pool, redis_url: str) -> None:
     async with receiving() as receiver:
         merchant = await merchant_at(pool, receiver.url)
         await pool.execute(
@@ -632,7 +632,7 @@ async def test_an_address_that_is_not_plainly_public_is_refused_at_registration(
     "url",
     ["https://shop.example.com/hook?a=b", "https://loja-ação.com.br/", "https://shop.example.com:8443/x"],
 )
-async def test_a_public_address_is_taken(pool: Pool, url: str) -> None:
+async def test_a_public_address_is_accepted_at_registration(pool: Pool, url: str) -> None:
     account_id = await an_account(pool)
     async with transaction(pool) as conn:
         endpoint = await set_endpoint(
@@ -642,7 +642,7 @@ async def test_a_public_address_is_taken(pool: Pool, url: str) -> None:
     assert endpoint.secret == "whsec_" + "A" * 43 + "="
 
 
-async def test_an_unknown_account_has_no_endpoint(pool: Pool) -> None:
+async def test_an_endpoint_of_an_unknown_account_is_refused(pool: Pool) -> None:
     async with transaction(pool) as conn:
         with pytest.raises(Refused) as refused:
             await set_endpoint(
@@ -652,7 +652,7 @@ async def test_an_unknown_account_has_no_endpoint(pool: Pool) -> None:
     assert refused.value.code is Code.WALLET_ACCOUNT_NOT_FOUND
 
 
-async def test_a_secret_is_kept_sealed(pool: Pool) -> None:
+async def test_a_webhook_secret_is_stored_sealed(pool: Pool) -> None:
     merchant = await merchant_at(pool, "https://shop.example.com/")
     kept = await pool.fetchval("SELECT secret_sealed FROM webhook_endpoint WHERE account_id = $1", merchant.account_id)
     assert merchant.endpoint.secret.encode() not in kept
@@ -660,7 +660,7 @@ async def test_a_secret_is_kept_sealed(pool: Pool) -> None:
 
 
 async def _work_until_killed(database_url: str, redis_url: str) -> None:
-    """The worker that is killed: run as a program of its own."""
+    """Run a worker in a process of its own, for the test that kills it."""
     from runtime.postgres import open_pool
 
     pool = await open_pool(database_url, name="killed", size=4)

@@ -1,4 +1,4 @@
-"""A receiver in trouble is spared, looked after, and given everything that waited once it is well; never silently."""
+"""A lane whose receiver fails is slowed, then paused; the merchant is notified, and held deliveries are sent later."""
 
 import asyncio
 import time
@@ -73,7 +73,7 @@ async def eventually(true: Callable[[], Any]) -> None:
             await asyncio.sleep(0.02)
 
 
-async def in_state(pool: Pool, merchant: Merchant, state: str, *, test: bool = False) -> None:
+async def wait_for_lane_state(pool: Pool, merchant: Merchant, state: str, *, test: bool = False) -> None:
     async def there() -> bool:
         return bool((await lane_of(pool, merchant, test=test))["state"] == state)
 
@@ -87,22 +87,24 @@ async def notices_of(pool: Pool, merchant: Merchant) -> list[tuple[str, str, boo
     return [(record["kind"], record["event_type"], record["test"]) for record in records]
 
 
-async def broken_at(pool: Pool, redis_url: str, receiver: Receiver, *, test: bool = False) -> Merchant:
-    """A merchant whose lane has just broken, with five deliveries that wait."""
+async def merchant_with_broken_lane(pool: Pool, redis_url: str, receiver: Receiver, *, test: bool = False) -> Merchant:
+    """A merchant whose lane has just broken, with five waiting deliveries."""
     merchant = await merchant_at(pool, receiver.url)
     async with working(pool, redis_url, delays_s=(30.0,) * 12, every_s=0.05):
         await happen(pool, merchant, 5, test=test)
-        await in_state(pool, merchant, "broken", test=test)
+        await wait_for_lane_state(pool, merchant, "broken", test=test)
         await until(pool, merchant, "pending")
     return merchant
 
 
-async def paused_at(pool: Pool, redis_url: str, receiver: Receiver, clock: Clock, *, test: bool = False) -> Merchant:
+async def merchant_with_paused_lane(
+    pool: Pool, redis_url: str, receiver: Receiver, clock: Clock, *, test: bool = False
+) -> Merchant:
     """A merchant whose lane has been paused after three days of 503; `clock` stands at that moment."""
-    merchant = await broken_at(pool, redis_url, receiver, test=test)
+    merchant = await merchant_with_broken_lane(pool, redis_url, receiver, test=test)
     clock.ahead += timedelta(days=DAYS, minutes=1)
     async with working(pool, redis_url, every_s=0.05, now=clock):
-        await in_state(pool, merchant, "paused", test=test)
+        await wait_for_lane_state(pool, merchant, "paused", test=test)
         await until(pool, merchant, "held")
 
         async def moved() -> bool:
@@ -112,18 +114,20 @@ async def paused_at(pool: Pool, redis_url: str, receiver: Receiver, clock: Clock
     return merchant
 
 
-async def test_a_broken_lane_is_probed_one_at_a_time_and_what_waits_uses_up_nothing(pool: Pool, redis_url: str) -> None:
+async def test_a_broken_lane_is_probed_one_at_a_time_and_waiting_deliveries_use_up_no_attempt(
+    pool: Pool, redis_url: str
+) -> None:
     async with receiving(lambda _: 503) as receiver:
         merchant = await merchant_at(pool, receiver.url)
         async with working(pool, redis_url, delays_s=(0.2,) * 12, every_s=0.05):
             await happen(pool, merchant, 40)
-            await in_state(pool, merchant, "broken")
+            await wait_for_lane_state(pool, merchant, "broken")
             before, began = len(receiver.requests), time.monotonic()
             await receiver.reached(before + 6)
             took_s = time.monotonic() - began
-            probes = receiver.requests[before + 2 :]  # what was under way when it broke is none
+            probes = receiver.requests[before + 2 :]  # requests under way when the lane broke are no probes
             await until(pool, merchant, "pending")
-    assert len(probes) <= took_s / 0.2 + 1, "one each 0.2 s"
+    assert len(probes) <= took_s / 0.2 + 1, "one probe each 0.2 s"
     assert {each.flying for each in probes} == {1}
     rows = await rows_of(pool, merchant)
     assert states_of(rows)["pending"] == 40
@@ -137,10 +141,10 @@ def states_of(rows: list[tuple[str, int, int]]) -> dict[str, int]:
     return counted
 
 
-async def test_after_a_recovery_it_starts_with_one_and_grows(pool: Pool, redis_url: str) -> None:
+async def test_a_recovered_lane_starts_with_one_request_at_once_and_grows(pool: Pool, redis_url: str) -> None:
     well = [False]
     async with receiving(lambda _: 200 if well[0] else 503, delay_s=0.15) as receiver:
-        merchant = await broken_at(pool, redis_url, receiver)
+        merchant = await merchant_with_broken_lane(pool, redis_url, receiver)
         await happen(pool, merchant, 60)
         before = len(receiver.requests)
         well[0] = True
@@ -158,7 +162,9 @@ async def test_after_a_recovery_it_starts_with_one_and_grows(pool: Pool, redis_u
     assert len({each.event_id for each in receiver.requests[before:]}) == len(flying)
 
 
-async def test_a_bad_event_at_the_head_keeps_no_other_and_keeps_its_own_schedule(pool: Pool, redis_url: str) -> None:
+async def test_a_refused_event_at_the_head_delays_no_other_and_keeps_its_own_schedule(
+    pool: Pool, redis_url: str
+) -> None:
     bad: list[str] = []
 
     def answers(n: int) -> int:
@@ -178,12 +184,14 @@ async def test_a_bad_event_at_the_head_keeps_no_other_and_keeps_its_own_schedule
             await eventually(all_is_written)
     at = [each.at for each in receiver.requests if each.event_id in bad]
     first, second = at[1] - at[0], at[2] - at[1]
-    # No sooner than its schedule has it, and long before the minute that follows.
+    # Not before the delay of its schedule, and long before the next delay, of a minute.
     assert 0.15 < first < 10
     assert 0.3 < second < 10
 
 
-async def test_bad_events_at_the_head_do_not_keep_a_healthy_receiver_closed(pool: Pool, redis_url: str) -> None:
+async def test_refused_events_at_the_head_do_not_keep_the_lane_of_a_healthy_receiver_broken(
+    pool: Pool, redis_url: str
+) -> None:
     bad: list[str] = []
 
     def answers(n: int) -> int:
@@ -193,19 +201,21 @@ async def test_bad_events_at_the_head_do_not_keep_a_healthy_receiver_closed(pool
         merchant = await merchant_at(pool, receiver.url)
         bad += await happen(pool, merchant, 60)
         async with working(pool, redis_url, delays_s=(0.05,) * 40, every_s=0.02, WEBHOOK_JITTER="0"):
-            await in_state(pool, merchant, "broken")
+            await wait_for_lane_state(pool, merchant, "broken")
             before = len(receiver.requests)
             good = await happen(pool, merchant)
             await receiver.heard(good)
     probes = [each.event_id for each in receiver.requests[before:]]
-    assert probes.index(good[0]) <= 14, "the newest has its turn among the oldest, not after all of them"
+    assert probes.index(good[0]) <= 14, "the newest delivery is probed among the oldest, not after all of them"
 
 
 @pytest.mark.parametrize("test", [False, True])
-async def test_three_days_without_a_success_pause_hold_and_are_told(pool: Pool, redis_url: str, test: bool) -> None:
+async def test_three_days_without_a_success_pause_the_lane_hold_deliveries_and_give_a_notice(
+    pool: Pool, redis_url: str, test: bool
+) -> None:
     clock = Clock()
     async with receiving(lambda _: 503) as receiver:
-        merchant = await paused_at(pool, redis_url, receiver, clock, test=test)
+        merchant = await merchant_with_paused_lane(pool, redis_url, receiver, clock, test=test)
         await happen(pool, merchant, 3, test=test)
         sent = len(receiver.requests)
         async with working(pool, redis_url, every_s=0.05, now=clock):
@@ -219,19 +229,19 @@ async def test_three_days_without_a_success_pause_hold_and_are_told(pool: Pool, 
             "SELECT facts FROM notice WHERE account_id = $1 AND kind = 'webhook_paused'", merchant.account_id
         )
     )
-    assert facts["url"] == "http://127.0.0.1" != receiver.url, "its path may be a secret"
+    assert facts["url"] == "http://127.0.0.1" != receiver.url, "the notice omits the path, which may be a secret"
     assert facts["failures"] >= 6
     assert (facts["outcome"], facts["status"], facts["reason"]) == ("rejected", 503, "no_success")
     other = await lane_of(pool, merchant, test=not test)
     assert other["state"] == "open"
 
 
-async def test_a_paused_lane_is_looked_after_each_hour_and_what_is_held_goes_out_in_order_when_it_is_well(
+async def test_a_paused_lane_is_probed_each_hour_and_sends_held_deliveries_in_order_on_recovery(
     pool: Pool, redis_url: str
 ) -> None:
     clock, well = Clock(), [False]
     async with receiving(lambda _: 200 if well[0] else 503, delay_s=0.02) as receiver:
-        merchant = await paused_at(pool, redis_url, receiver, clock)
+        merchant = await merchant_with_paused_lane(pool, redis_url, receiver, clock)
         await happen(pool, merchant, 30)
         sent = len(receiver.requests)
         async with working(pool, redis_url, every_s=0.05, now=clock):
@@ -249,7 +259,9 @@ async def test_a_paused_lane_is_looked_after_each_hour_and_what_is_held_goes_out
     )
     place = {str(record["delivery_id"]): at for at, record in enumerate(records)}
     order = [place[each] for each in numbers]
-    assert all(abs(at - rank) <= 12 for rank, at in enumerate(order)), f"in order, but for what flies at once: {order}"
+    assert all(abs(at - rank) <= 12 for rank, at in enumerate(order)), (
+        f"in order, except for requests in flight together: {order}"
+    )
     flying = [each.flying for each in receiver.requests[sent + 2 :]]
     assert all(at_once <= min(10, rank) for rank, at_once in enumerate(flying, start=1)), flying
     assert [kind for kind, *_ in await notices_of(pool, merchant)] == [
@@ -260,10 +272,10 @@ async def test_a_paused_lane_is_looked_after_each_hour_and_what_is_held_goes_out
     assert (await lane_of(pool, merchant))["noticed"] is False
 
 
-async def test_a_probe_of_a_paused_lane_uses_up_nothing(pool: Pool, redis_url: str) -> None:
+async def test_a_probe_of_a_paused_lane_uses_up_no_attempt(pool: Pool, redis_url: str) -> None:
     clock = Clock()
     async with receiving(lambda _: 503) as receiver:
-        merchant = await paused_at(pool, redis_url, receiver, clock)
+        merchant = await merchant_with_paused_lane(pool, redis_url, receiver, clock)
         before = {step for _, step, _ in await rows_of(pool, merchant)}
         sent = len(receiver.requests)
         async with working(pool, redis_url, every_s=0.05, now=clock):
@@ -272,14 +284,14 @@ async def test_a_probe_of_a_paused_lane_uses_up_nothing(pool: Pool, redis_url: s
                 await receiver.reached(sent + hour)
                 await until(pool, merchant, "held")
         probes = receiver.requests[sent:]
-        assert len({each.event_id for each in probes}) == 5, "each time another one"
+        assert len({each.event_id for each in probes}) == 5, "each probe sends another delivery"
     assert {step for _, step, _ in await rows_of(pool, merchant)} == before
 
 
-async def test_a_merchant_who_resumes_is_sent_what_was_held_once_and_in_full(pool: Pool, redis_url: str) -> None:
+async def test_resuming_a_lane_sends_every_held_delivery_once(pool: Pool, redis_url: str) -> None:
     clock, well = Clock(), [False]
     async with receiving(lambda _: 200 if well[0] else 503) as receiver:
-        merchant = await paused_at(pool, redis_url, receiver, clock)
+        merchant = await merchant_with_paused_lane(pool, redis_url, receiver, clock)
         waiting = await happen(pool, merchant, 20)
         sent = len(receiver.requests)
         well[0] = True
@@ -293,11 +305,11 @@ async def test_a_merchant_who_resumes_is_sent_what_was_held_once_and_in_full(poo
     assert (await notices_of(pool, merchant))[-1][0] == "webhook_recovered"
 
 
-async def test_what_is_held_a_moment_after_a_lane_was_opened_goes_out_too(pool: Pool, redis_url: str) -> None:
-    """Who wrote it had read the lane before it was opened, and committed after all that was held had gone out."""
+async def test_a_delivery_held_just_after_its_lane_was_resumed_is_sent_too(pool: Pool, redis_url: str) -> None:
+    """Its transaction read the lane before it was resumed, and committed after all held deliveries had been sent."""
     clock, well = Clock(), [False]
     async with receiving(lambda _: 200 if well[0] else 503) as receiver:
-        merchant = await paused_at(pool, redis_url, receiver, clock)
+        merchant = await merchant_with_paused_lane(pool, redis_url, receiver, clock)
         well[0] = True
         async with transaction(pool) as conn:
             await resume(conn, merchant.account_id, [False])
@@ -312,23 +324,25 @@ async def test_what_is_held_a_moment_after_a_lane_was_opened_goes_out_too(pool: 
             await receiver.heard(late)
 
 
-async def test_resumed_deliveries_have_their_whole_schedule_before_them(pool: Pool, redis_url: str) -> None:
+async def test_resumed_deliveries_start_their_retry_schedule_anew(pool: Pool, redis_url: str) -> None:
     clock = Clock()
     async with receiving(lambda _: 503) as receiver:
-        merchant = await paused_at(pool, redis_url, receiver, clock)
+        merchant = await merchant_with_paused_lane(pool, redis_url, receiver, clock)
         async with transaction(pool) as conn:
             await resume(conn, merchant.account_id, [False])
         async with working(pool, redis_url, delays_s=(600.0,) * 12, every_s=0.05, now=clock):
             await until(pool, merchant, "pending")
-            await in_state(pool, merchant, "broken")
+            await wait_for_lane_state(pool, merchant, "broken")
     assert {step for _, step, _ in await rows_of(pool, merchant)} == {1}
-    assert [kind for kind, *_ in await notices_of(pool, merchant)].count("webhook_failing") == 2, "it fails anew"
+    assert [kind for kind, *_ in await notices_of(pool, merchant)].count("webhook_failing") == 2, (
+        "the failure after the resumption is notified anew"
+    )
 
 
-async def test_a_new_address_opens_the_lanes(pool: Pool, redis_url: str) -> None:
+async def test_a_new_address_resumes_the_lanes(pool: Pool, redis_url: str) -> None:
     clock = Clock()
     async with receiving(lambda _: 503) as old, receiving() as new:
-        merchant = await paused_at(pool, redis_url, old, clock)
+        merchant = await merchant_with_paused_lane(pool, redis_url, old, clock)
         async with transaction(pool) as conn:
             await set_endpoint(
                 conn, merchant.account_id, new.url,
@@ -341,12 +355,14 @@ async def test_a_new_address_opens_the_lanes(pool: Pool, redis_url: str) -> None
     assert len(new.requests) == 5
 
 
-async def test_what_the_old_address_answers_after_a_move_is_held_against_nobody(pool: Pool, redis_url: str) -> None:
+async def test_answers_of_the_old_address_after_a_move_do_not_count_against_the_lane(
+    pool: Pool, redis_url: str
+) -> None:
     busy = "HTTP/1.1 429 Busy\r\nRetry-After: 3600\r\nContent-Length: 0\r\n\r\n"
     async with receiving(lambda _: busy, delay_s=0.5) as old, receiving() as new:
         merchant = await merchant_at(pool, old.url)
         endpoint_id = merchant.endpoint.endpoint_id
-        # One more failure in a row would be told.
+        # One more failure in a row would give a notice.
         await pool.execute("UPDATE webhook_lane SET consecutive_failures = 4 WHERE endpoint_id = $1", endpoint_id)
         async with working(pool, redis_url, delays_s=(0.2,) * 12, every_s=0.05) as worker:
             (first,) = await happen(pool, merchant)
@@ -368,51 +384,53 @@ async def test_what_the_old_address_answers_after_a_move_is_held_against_nobody(
     assert await notices_of(pool, merchant) == []
 
 
-async def test_what_is_held_or_released_in_portions_is_so_to_the_last(pool: Pool, conn: Any) -> None:
+async def test_holding_and_releasing_in_portions_reach_every_delivery(pool: Pool, conn: Any) -> None:
     merchant = await merchant_at(pool, "http://127.0.0.1:1/")
     await happen(pool, merchant, 2)
 
-    async def lane_becomes(columns: str) -> None:
+    async def set_lane(columns: str) -> None:
         await conn.execute(
             f"UPDATE webhook_lane SET {columns} WHERE endpoint_id = $1 AND NOT test",  # noqa: S608  of this test
             merchant.endpoint.endpoint_id,
         )
 
-    async def goes_on(column: str) -> bool:
+    async def is_under_way(column: str) -> bool:
         lane = await conn.fetchrow(
             "SELECT * FROM webhook_lane WHERE endpoint_id = $1 AND NOT test", merchant.endpoint.endpoint_id
         )
         return bool(lane[column])
 
-    await lane_becomes("state = 'paused', paused_at = now(), paused_reason = 'no_success', holding = true")
+    await set_lane("state = 'paused', paused_at = now(), paused_reason = 'no_success', holding = true")
     for left in (True, True, False):
         await hold(conn, now=datetime.now(UTC), lanes_max=1_000, limit=1)
-        assert await goes_on("holding") is left
-    await lane_becomes(
-        "state = 'open', paused_at = NULL, paused_reason = NULL, releasing_since = now() - '1 h'::interval"
-    )
-    # The first is of a sandbox whose clock was advanced.
+        assert await is_under_way("holding") is left
+    await set_lane("state = 'open', paused_at = NULL, paused_reason = NULL, releasing_since = now() - '1 h'::interval")
+    # The first delivery is of a sandbox whose clock was advanced.
     next_year = "UPDATE webhook_delivery SET created_at = now() + '1 year' WHERE endpoint_id = $1 AND sequence = 1"
     await conn.execute(next_year, merchant.endpoint.endpoint_id)
     due = "SELECT sequence FROM webhook_delivery WHERE endpoint_id = $1 AND state = 'pending' AND due_at < $2"
     for left, sequences in ((True, {1}), (False, {1, 2})):
         await release_held(conn, lanes_max=1_000, limit=1)
         await end_release(conn, late=timedelta(minutes=2), lanes_max=1_000)
-        assert await goes_on("releasing_since") is left
+        assert await is_under_way("releasing_since") is left
         assert {
             row["sequence"] for row in await conn.fetch(due, merchant.endpoint.endpoint_id, datetime.now(UTC))
         } == sequences
 
 
-async def test_what_is_held_for_fourteen_days_is_given_up_and_stays_in_the_feed(pool: Pool, redis_url: str) -> None:
+async def test_a_delivery_held_for_fourteen_days_is_given_up_and_its_event_stays_in_the_feed(
+    pool: Pool, redis_url: str
+) -> None:
     clock = Clock()
     async with receiving(lambda _: 503) as receiver:
-        merchant = await paused_at(pool, redis_url, receiver, clock)
+        merchant = await merchant_with_paused_lane(pool, redis_url, receiver, clock)
         await pool.execute(
             "UPDATE webhook_lane SET blocked_until = NULL WHERE endpoint_id = $1", merchant.endpoint.endpoint_id
         )
         async with working(pool, redis_url, every_s=0.05, now=clock):
-            clock.ahead = timedelta(days=DAYS + 13)  # since the pause, also what had been due for three days
+            clock.ahead = timedelta(
+                days=DAYS + 13
+            )  # counted from the pause, also for deliveries that had been due for three days
             await asyncio.sleep(0.3)
             await until(pool, merchant, "held")  # a probe may be under way
             assert states_of(await rows_of(pool, merchant)) == {"held": 5}
@@ -422,21 +440,21 @@ async def test_what_is_held_for_fourteen_days_is_given_up_and_stays_in_the_feed(
     assert count == 5
 
 
-async def test_what_is_paused_again_is_held_for_fourteen_days_again(pool: Pool, redis_url: str) -> None:
+async def test_a_delivery_of_a_lane_paused_again_is_held_for_fourteen_days_again(pool: Pool, redis_url: str) -> None:
     clock = Clock()
     async with receiving(lambda _: 503) as receiver:
-        merchant = await paused_at(pool, redis_url, receiver, clock)
+        merchant = await merchant_with_paused_lane(pool, redis_url, receiver, clock)
         clock.ahead = timedelta(days=13)
         async with transaction(pool) as conn:
             await resume(conn, merchant.account_id, [False])
         async with working(pool, redis_url, every_s=0.05, now=clock):
-            await in_state(pool, merchant, "broken")
+            await wait_for_lane_state(pool, merchant, "broken")
             clock.ahead += timedelta(days=DAYS, minutes=1)
-            await in_state(pool, merchant, "paused")
+            await wait_for_lane_state(pool, merchant, "paused")
             await until(pool, merchant, "held")
             sent = len(receiver.requests)
             await asyncio.sleep(0.3)
-            assert len(receiver.requests) == sent, "nothing is released to it any more"
+            assert len(receiver.requests) == sent, "nothing is released to a lane that is paused again"
             clock.ahead += timedelta(days=13)
             await asyncio.sleep(0.3)
             await until(pool, merchant, "held")
@@ -444,7 +462,7 @@ async def test_what_is_paused_again_is_held_for_fourteen_days_again(pool: Pool, 
             await until(pool, merchant, "exhausted")
 
 
-async def test_gone_is_sent_again_and_believed_only_after_ten_minutes_of_it(pool: Pool, redis_url: str) -> None:
+async def test_410_is_retried_and_pauses_the_lane_only_after_ten_minutes(pool: Pool, redis_url: str) -> None:
     clock = Clock()
     async with receiving(lambda _: 410) as receiver:
         merchant = await merchant_at(pool, receiver.url)
@@ -461,9 +479,9 @@ async def test_gone_is_sent_again_and_believed_only_after_ten_minutes_of_it(pool
     assert [kind for kind, *_ in await notices_of(pool, merchant)] == ["webhook_paused"]
 
 
-async def test_too_many_requests_holds_the_whole_lane_back_for_as_long_as_it_says(pool: Pool, redis_url: str) -> None:
-    wish = "HTTP/1.1 429 Slow down\r\nRetry-After: 1\r\nContent-Length: 0\r\n\r\n"
-    async with receiving(lambda n: wish if n == 1 else 200) as receiver:
+async def test_429_blocks_the_whole_lane_for_as_long_as_retry_after_says(pool: Pool, redis_url: str) -> None:
+    slow_down = "HTTP/1.1 429 Slow down\r\nRetry-After: 1\r\nContent-Length: 0\r\n\r\n"
+    async with receiving(lambda n: slow_down if n == 1 else 200) as receiver:
         merchant = await merchant_at(pool, receiver.url)
         async with working(pool, redis_url, delays_s=(0.05,) * 12, every_s=0.05):
             await happen(pool, merchant)
@@ -475,12 +493,10 @@ async def test_too_many_requests_holds_the_whole_lane_back_for_as_long_as_it_say
     assert 0.95 <= min(gaps) < 10, gaps
 
 
-async def test_a_merchant_whose_receiver_asked_for_an_hour_may_say_that_it_works_again(
-    pool: Pool, redis_url: str
-) -> None:
+async def test_resuming_a_lane_ends_a_wait_that_retry_after_asked_for(pool: Pool, redis_url: str) -> None:
     """A maintenance page says 503 and Retry-After: 3600, and is over in five minutes."""
-    wish = "HTTP/1.1 503 Maintenance\r\nRetry-After: 3600\r\nContent-Length: 0\r\n\r\n"
-    async with receiving(lambda n: wish if n == 1 else 200) as receiver:
+    slow_down = "HTTP/1.1 503 Maintenance\r\nRetry-After: 3600\r\nContent-Length: 0\r\n\r\n"
+    async with receiving(lambda n: slow_down if n == 1 else 200) as receiver:
         merchant = await merchant_at(pool, receiver.url)
         async with working(pool, redis_url, delays_s=(0.05,) * 12, every_s=0.05) as worker:
             await happen(pool, merchant)
@@ -494,12 +510,12 @@ async def test_a_merchant_whose_receiver_asked_for_an_hour_may_say_that_it_works
     assert (await lane_of(pool, merchant))["state"] == "open"
 
 
-async def test_what_is_asked_for_by_hand_in_a_paused_lane_is_sent_alone_and_held_again_when_refused(
+async def test_redeliveries_in_a_paused_lane_are_sent_one_at_a_time_and_held_again_when_refused(
     pool: Pool, redis_url: str
 ) -> None:
     clock = Clock()
     async with receiving(lambda _: 503) as receiver:
-        merchant = await paused_at(pool, redis_url, receiver, clock)
+        merchant = await merchant_with_paused_lane(pool, redis_url, receiver, clock)
         sent = len(receiver.requests)
         await pool.execute(
             "UPDATE webhook_delivery SET state = 'pending', step = 0, due_at = now() WHERE account_id = $1",
@@ -511,10 +527,10 @@ async def test_what_is_asked_for_by_hand_in_a_paused_lane_is_sent_alone_and_held
     assert len(receiver.requests) == sent + 5
 
 
-async def test_a_failing_notice_comes_with_the_fifth_failure_and_once(pool: Pool, redis_url: str) -> None:
+async def test_the_failing_notice_is_given_once_at_the_fifth_failure(pool: Pool, redis_url: str) -> None:
     async with receiving(lambda _: 404) as receiver:
         merchant = await merchant_at(pool, receiver.url)
-        # Time to look around after the fourth.
+        # The delay after the fourth failure leaves time to check.
         delays_s = (0.05, 0.05, 0.05, 2.0, 0.05, 0.05)
         async with working(pool, redis_url, delays_s=delays_s, every_s=0.02, WEBHOOK_JITTER="0"):
             await happen(pool, merchant, test=True)
@@ -524,7 +540,7 @@ async def test_a_failing_notice_comes_with_the_fifth_failure_and_once(pool: Pool
     assert await notices_of(pool, merchant) == [("webhook_failing", "[TESTE/SANDBOX] payment.received", True)]
 
 
-async def test_a_receiver_that_fails_and_recovers_by_turns_is_told_of_so_often_and_no_more(
+async def test_notices_of_a_receiver_that_fails_and_recovers_in_turns_are_limited_per_day(
     pool: Pool, redis_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(notices, "A_DAY_MAX", 2)
@@ -556,7 +572,7 @@ async def test_a_receiver_that_fails_and_recovers_by_turns_is_told_of_so_often_a
     assert [row["last"] for row in lasts] == [None, None, "true", "true"]
 
 
-async def test_a_pause_is_told_however_often(pool: Pool) -> None:
+async def test_notices_of_a_pause_are_not_limited_per_day(pool: Pool) -> None:
     account_id, now = await an_account(pool), datetime.now(UTC)
     count = notices.A_DAY_MAX + 3
 
@@ -579,9 +595,9 @@ async def test_a_pause_is_told_however_often(pool: Pool) -> None:
     assert await given("webhook_recovered") == notices.A_DAY_MAX
 
 
-async def test_a_notice_is_mailed_by_one_and_comes_back_if_that_one_dies(pool: Pool, redis_url: str) -> None:
+async def test_a_notice_is_claimed_by_one_worker_and_again_once_the_lease_ends(pool: Pool, redis_url: str) -> None:
     async with receiving(lambda _: 503) as receiver:
-        merchant = await broken_at(pool, redis_url, receiver)
+        merchant = await merchant_with_broken_lane(pool, redis_url, receiver)
     now = datetime.now(UTC)
 
     async def claimed(at: datetime) -> set[UUID]:
@@ -598,7 +614,7 @@ async def test_a_notice_is_mailed_by_one_and_comes_back_if_that_one_dies(pool: P
     assert await claimed(now + timedelta(minutes=9)) == set()
 
 
-async def test_an_endpoint_hears_of_more_kinds_when_it_asks_and_never_of_fewer_than_two(
+async def test_an_endpoint_receives_the_kinds_it_chose_and_always_the_two_of_the_spec(
     pool: Pool, redis_url: str
 ) -> None:
     async with receiving() as receiver:
@@ -615,7 +631,7 @@ async def test_an_endpoint_hears_of_more_kinds_when_it_asks_and_never_of_fewer_t
     ]
 
 
-async def test_a_revoked_secret_signs_nothing_any_more(pool: Pool, redis_url: str) -> None:
+async def test_a_revoked_secret_no_longer_signs(pool: Pool, redis_url: str) -> None:
     async with receiving() as receiver:
         merchant = await merchant_at(pool, receiver.url)
         async with transaction(pool) as conn:
@@ -627,7 +643,7 @@ async def test_a_revoked_secret_signs_nothing_any_more(pool: Pool, redis_url: st
     assert "X-Service-Signature-Previous" not in receiver.requests[0].headers
 
 
-async def test_nothing_is_sent_to_an_address_that_was_taken_back(pool: Pool, redis_url: str) -> None:
+async def test_nothing_is_sent_to_a_removed_endpoint(pool: Pool, redis_url: str) -> None:
     async with receiving() as receiver:
         merchant = await merchant_at(pool, receiver.url)
         await happen(pool, merchant, 3)
@@ -649,7 +665,7 @@ async def test_nothing_is_sent_to_an_address_that_was_taken_back(pool: Pool, red
                 await asked
 
 
-async def test_every_failure_of_a_batch_is_counted(pool: Pool, redis_url: str) -> None:
+async def test_every_failed_delivery_of_a_batch_counts_as_a_consecutive_failure(pool: Pool, redis_url: str) -> None:
     async with receiving(lambda _: 404) as receiver:
         merchant = await merchant_at(pool, receiver.url)
         async with working(pool, redis_url, delays_s=(600.0,), every_s=0.05):

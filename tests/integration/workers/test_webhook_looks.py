@@ -1,4 +1,4 @@
-"""How a worker finds lanes with something due: by what is due, and in rotation while more is due than one look sees."""
+"""How a worker finds lanes with due deliveries: from the deliveries, and in rotation while one look cannot see all."""
 
 from datetime import UTC, datetime, timedelta
 from uuid import UUID
@@ -20,17 +20,17 @@ FROM webhook_endpoint e WHERE e.endpoint_id = l.endpoint_id AND e.account_id = $
 """
 
 
-async def _wait_until(pool: Pool, merchant: Merchant, due_at: datetime) -> None:
+async def _set_due_at(pool: Pool, merchant: Merchant, due_at: datetime) -> None:
     await pool.execute("UPDATE webhook_delivery SET due_at = $1 WHERE account_id = $2", due_at, merchant.account_id)
 
 
-async def test_lanes_that_wait_for_a_retry_are_not_looked_at(pool: Pool) -> None:
+async def test_lanes_that_wait_for_a_retry_are_not_scanned(pool: Pool) -> None:
     await pool.execute("DELETE FROM webhook_delivery WHERE state = 'pending'")
     later = datetime.now(UTC) + timedelta(hours=1)
     waiting = [await merchant_at(pool, "http://127.0.0.1:9/") for _ in range(20)]
     for each in waiting:
         await happen(pool, each)
-        await _wait_until(pool, each, later)
+        await _set_due_at(pool, each, later)
 
     async def looked() -> list[tuple[bool, UUID, int, int]]:
         async with transaction(pool) as conn:
@@ -42,7 +42,7 @@ async def test_lanes_that_wait_for_a_retry_are_not_looked_at(pool: Pool) -> None
 
     assert await looked() == [(False, UUID(int=0), 0, 0)]
     due = waiting[7]
-    await _wait_until(pool, due, datetime.now(UTC))
+    await _set_due_at(pool, due, datetime.now(UTC))
     endpoint_id = await pool.fetchval("SELECT endpoint_id FROM webhook_endpoint WHERE account_id = $1", due.account_id)
     assert await looked() == [(True, endpoint_id, 1, 0)]
 
@@ -51,7 +51,7 @@ async def test_lanes_that_wait_for_a_retry_are_not_looked_at(pool: Pool) -> None
 async def test_a_lane_hidden_between_older_and_newer_backlogs_is_served_in_rotation(
     pool: Pool, redis_url: str, monkeypatch: pytest.MonkeyPatch, scan_max: int
 ) -> None:
-    """The old and the new backlog are of receivers whose lanes are closed: they stay due all the while."""
+    """The older and the newer backlogs belong to receivers whose lanes are closed, so they stay due."""
     monkeypatch.setattr("workers.webhooks.dispatcher._WINDOW", 2)
     monkeypatch.setattr("workers.webhooks.dispatcher._SCAN_MAX", scan_max)
     now = datetime.now(UTC)
@@ -62,14 +62,14 @@ async def test_a_lane_hidden_between_older_and_newer_backlogs_is_served_in_rotat
             await pool.execute(_CLOSE, each.account_id, now + timedelta(hours=1))
         for number, each in enumerate(closed):
             await happen(pool, each, count=3)
-            await _wait_until(pool, each, now - timedelta(minutes=30) * (number % 2))
+            await _set_due_at(pool, each, now - timedelta(minutes=30) * (number % 2))
         await happen(pool, hidden)
-        await _wait_until(pool, hidden, now - timedelta(minutes=10))
+        await _set_due_at(pool, hidden, now - timedelta(minutes=10))
         await pool.execute(_CLOSE, hidden.account_id, now)
         await until(pool, hidden, "delivered")
 
 
-async def test_receivers_that_hang_leave_room_for_others_in_the_sandbox_and_when_a_worker_is_busy(
+async def test_hanging_receivers_of_the_sandbox_or_in_a_busy_worker_leave_room_for_others(
     pool: Pool, redis_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for name, limit in {"IN_FLIGHT_MAX": 8, "IN_FLIGHT_TEST_MAX": 2, "_BUSY_MIN": 4}.items():

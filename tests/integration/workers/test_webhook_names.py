@@ -1,4 +1,4 @@
-"""Where a webhook goes: only to public addresses, whatever DNS says and when; only to whom the certificate names."""
+"""Where a webhook may go: only to public addresses, whatever DNS says, and only to the server its certificate names."""
 
 import asyncio
 import ssl
@@ -57,7 +57,9 @@ async def counting(tls: ssl.SSLContext | None = None, *, host: str = "127.0.0.1"
 
 
 @pytest.mark.parametrize("addresses", INNER, ids=" and ".join)
-async def test_a_name_that_leads_inside_is_refused_at_registration_and_at_each_attempt(addresses: list[str]) -> None:
+async def test_a_name_that_resolves_to_a_private_address_is_refused_at_registration_and_attempts(
+    addresses: list[str],
+) -> None:
     async with counting() as inner, naming(lambda *_: addresses) as names:
         with pytest.raises(Refused) as refused:
             await check_address("https://shop.example.com/", allow_private=False, nameservers=[names.address])
@@ -68,26 +70,26 @@ async def test_a_name_that_leads_inside_is_refused_at_registration_and_at_each_a
 
 
 @pytest.mark.parametrize("addresses", [["8.8.8.8"], ["2606:4700:4700::1111"], ["8.8.8.8", "1.1.1.1"]], ids=" and ".join)
-async def test_a_public_name_is_taken_at_registration(addresses: list[str]) -> None:
+async def test_a_name_that_resolves_to_public_addresses_is_accepted_at_registration(addresses: list[str]) -> None:
     async with naming(lambda *_: addresses) as names:
         await check_address("https://shop.example.com/", allow_private=False, nameservers=[names.address])
 
 
-async def test_a_name_with_no_address_yet_is_taken_and_its_attempts_say_so() -> None:
+async def test_a_name_without_an_address_is_accepted_and_its_attempts_end_with_dns_error() -> None:
     async with naming(lambda *_: []) as names:
         await check_address("https://soon.example.com/", allow_private=False, nameservers=[names.address])
         async with guarded_session(allow_private=False, nameservers=[names.address]) as http:
             assert (await post(http, "https://soon.example.com/", b"{}", {})).outcome == "dns_error"
 
 
-async def test_a_name_nobody_answers_for_is_not_waited_for() -> None:
+async def test_registration_does_not_wait_for_a_name_server_that_does_not_answer() -> None:
     async with naming(lambda *_: None) as names:
         began = time.monotonic()
         await check_address("https://silent.example.com/", allow_private=False, nameservers=[names.address])
-        assert time.monotonic() - began < 10, "a name that is not answered for would be asked about for longer"
+        assert time.monotonic() - began < 10, "without a limit, the query would be repeated for longer"
 
 
-async def test_a_name_that_is_public_when_registered_and_ours_afterwards_gets_no_connection(
+async def test_a_name_that_resolves_to_a_private_address_after_registration_gets_no_connection(
     pool: Pool, redis_url: str
 ) -> None:
     async with counting() as inner, naming(lambda _, n: ["8.8.8.8"] if n == 1 else ["127.0.0.1"]) as names:
@@ -112,12 +114,12 @@ async def test_plain_http_is_for_local_work_only(pool: Pool, redis_url: str) -> 
     assert inner.connections == 0
 
 
-async def test_names_that_are_never_answered_delay_nobody_else(
+async def test_names_whose_resolution_hangs_do_not_delay_other_receivers(
     pool: Pool, redis_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(
         "workers.webhooks.guarded_connection._RESOLVE_S", 9.0
-    )  # so that who waits for one waits visibly
+    )  # long enough to show a delivery that waits for it
     async with naming(lambda name, _: None if name.startswith("dead") else ["127.0.0.1"]) as names, receiving() as well:
         dead = [await merchant_at(pool, f"http://dead{n}.example.com:9/") for n in range(50)]
         port = well.url.rpartition(":")[2]
@@ -140,7 +142,7 @@ def authority(tmp_path_factory: pytest.TempPathFactory) -> Authority:
     return Authority(tmp_path_factory.mktemp("authority"))
 
 
-async def test_a_certificate_is_believed_for_its_name_alone(
+async def test_only_a_valid_certificate_for_the_receivers_name_is_accepted(
     authority: Authority, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("SSL_CERT_FILE", str(authority.roots))
@@ -158,7 +160,7 @@ async def test_a_certificate_is_believed_for_its_name_alone(
             assert answer.outcome == outcome, name
 
 
-async def test_a_warm_connection_of_one_name_is_no_proof_for_another_at_the_same_address(
+async def test_an_open_connection_of_one_name_is_not_reused_for_another_at_the_same_address(
     authority: Authority, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("SSL_CERT_FILE", str(authority.roots))
@@ -173,7 +175,7 @@ async def test_a_warm_connection_of_one_name_is_no_proof_for_another_at_the_same
         assert server.connections <= 2
 
 
-async def test_without_the_authority_in_the_roots_nothing_is_believed(authority: Authority, tmp_path: Path) -> None:
+async def test_a_certificate_of_an_authority_outside_the_roots_is_refused(authority: Authority, tmp_path: Path) -> None:
     async with (
         counting(authority.server("shop.example.com")) as server,
         naming(lambda *_: ["127.0.0.1"]) as names,

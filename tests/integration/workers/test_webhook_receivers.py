@@ -1,4 +1,4 @@
-"""Receivers answer in every way there is: an attempt ends in its time and is written down; only 2xx ends the matter."""
+"""Receivers answer in every possible way: an attempt ends in time and is stored; only 2xx ends a delivery."""
 
 import asyncio
 import gzip
@@ -23,7 +23,7 @@ from workers.webhooks.guarded_connection import guarded_session
 pytestmark = pytest.mark.usefixtures("quiet")
 
 ATTEMPT_S = 0.6
-SLACK_S = 5.0  # a machine may stand still for a moment; what is not cut off goes on for an hour
+SLACK_S = 5.0  # a machine may stall for a moment; an attempt that is not cut off would last an hour
 _RST = struct.pack("ii", 1, 0)
 
 
@@ -32,7 +32,7 @@ Talk = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]
 
 @asynccontextmanager
 async def talking(talk: Talk) -> AsyncIterator[str]:
-    """A server that reads a request's head and then does what the test says; its URL."""
+    """A server that reads a request's head and then runs `talk`; yields its URL."""
 
     tasks: set[asyncio.Task[None]] = set()
 
@@ -67,7 +67,9 @@ OTHERS = [
 
 
 @pytest.mark.parametrize("status", OTHERS)
-async def test_only_2xx_is_success_and_a_location_is_never_visited(pool: Pool, redis_url: str, status: int) -> None:
+async def test_only_2xx_is_success_and_a_location_header_is_never_followed(
+    pool: Pool, redis_url: str, status: int
+) -> None:
     async with receiving() as elsewhere:
         refusal = f"HTTP/1.1 {status} No\r\nLocation: {elsewhere.url}\r\nContent-Length: 0\r\n\r\n"
         async with receiving(lambda n: 200 if n == 2 else refusal) as receiver:
@@ -96,7 +98,7 @@ async def half_a_head(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> 
 
 
 @pytest.mark.parametrize("talk", [nothing, cut, six_hundred, half_a_head])
-async def test_what_is_no_answer_is_a_failure_with_a_word_for_it(talk: Talk) -> None:
+async def test_a_missing_or_broken_answer_is_a_failure_with_an_outcome_of_its_own(talk: Talk) -> None:
     async with talking(talk) as url, guarded_session(allow_private=True) as http:
         answer = await post(http, url, b"{}", {})
     assert answer.outcome in ("connection_reset", "network_error", "rejected")
@@ -127,7 +129,7 @@ async def odd_bytes(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> No
 
 
 @pytest.mark.parametrize("talk", [endless_body, dripping_body, bomb, odd_bytes])
-async def test_a_success_with_a_monstrous_body_is_a_success_and_little_of_it_is_read(talk: Talk) -> None:
+async def test_a_2xx_with_an_endless_or_huge_body_is_a_success_and_little_of_the_body_is_read(talk: Talk) -> None:
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     async with talking(talk) as url, guarded_session(allow_private=True, attempt_s=3.0) as http:
         began = time.monotonic()
@@ -139,7 +141,9 @@ async def test_a_success_with_a_monstrous_body_is_a_success_and_little_of_it_is_
     assert len(answer.kept) <= 1024
     assert b"\0" not in answer.kept
     answer.kept.decode()
-    assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 64_000, "kilobytes"
+    assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 64_000, (
+        "the memory used grew by 64,000 kilobytes or more"
+    )
 
 
 async def dripping_head(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -175,7 +179,7 @@ async def silence(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None
 
 
 @pytest.mark.parametrize("talk", [dripping_head, endless_head, long_header, always_continue, silence])
-async def test_an_answer_that_never_gets_to_its_point_ends_in_time_and_in_little_memory(talk: Talk) -> None:
+async def test_an_answer_whose_head_never_ends_is_cut_off_in_time_and_in_little_memory(talk: Talk) -> None:
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     async with talking(talk) as url, guarded_session(allow_private=True, attempt_s=ATTEMPT_S) as http:
         began = time.monotonic()
@@ -183,12 +187,14 @@ async def test_an_answer_that_never_gets_to_its_point_ends_in_time_and_in_little
         took_s = time.monotonic() - began
     assert answer.outcome in ("timeout", "network_error", "connection_reset")
     assert took_s < ATTEMPT_S + SLACK_S
-    assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 64_000, "kilobytes"
+    assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 64_000, (
+        "the memory used grew by 64,000 kilobytes or more"
+    )
 
 
 @pytest.mark.parametrize("part", [b"HTTP/1.1 100 Continue\r\n\r\n", b"\r\n"], ids=["interim answers", "empty lines"])
-async def test_what_is_said_before_an_answer_has_an_end(part: bytes) -> None:
-    """Nothing else runs in the worker while it is parsed."""
+async def test_a_flood_of_bytes_before_the_answer_is_cut_off(part: bytes) -> None:
+    """Nothing else runs in the worker while it parses the flood."""
 
     async def flood(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         while True:
@@ -197,13 +203,13 @@ async def test_what_is_said_before_an_answer_has_an_end(part: bytes) -> None:
 
     async with talking(flood) as url, guarded_session(allow_private=True, attempt_s=30.0) as http:
         answer = await post(http, url, b"{}", {})
-    assert answer.outcome == "network_error", "the attempt's time ends with a timeout"
+    assert answer.outcome == "network_error", "cut off by its size; the end of the attempt's time would be a timeout"
 
 
 @pytest.mark.parametrize(
     ("delay_s", "attempt_s", "requests"), [(0.3, 10.0, 1), (0.9, 0.6, 2)], ids=["in time", "too late"]
 )
-async def test_a_yes_in_time_ends_it_and_a_yes_too_late_is_asked_for_again(
+async def test_a_2xx_in_time_ends_a_delivery_and_a_late_2xx_is_retried(
     pool: Pool, redis_url: str, delay_s: float, attempt_s: float, requests: int
 ) -> None:
     async with receiving(delay_s=delay_s) as receiver:
@@ -216,7 +222,7 @@ async def test_a_yes_in_time_ends_it_and_a_yes_too_late_is_asked_for_again(
     assert len(receiver.requests) == requests
 
 
-async def test_a_transaction_that_is_rolled_back_tells_nobody(pool: Pool, redis_url: str) -> None:
+async def test_a_rolled_back_transaction_sends_no_webhook(pool: Pool, redis_url: str) -> None:
     async with receiving() as receiver:
         merchant = await merchant_at(pool, receiver.url)
         with pytest.raises(RuntimeError):  # noqa: PT012
@@ -254,7 +260,7 @@ async def test_one_secret_signs_both_modes_and_no_other_account(pool: Pool, redi
         assert each.headers["X-Service-Signature"] != "sha256=" + sign(two.endpoint.secret, timestamp, each.body)
 
 
-async def test_a_long_backlog_of_one_delays_no_event_of_another(pool: Pool, redis_url: str) -> None:
+async def test_a_long_backlog_of_one_merchant_does_not_delay_the_events_of_another(pool: Pool, redis_url: str) -> None:
     count = 100_000 if os.environ.get("FAULT") == "full" else 10_000
     async with receiving(delay_s=0.02) as receiver, receiving() as other:
         busy, calm = await merchant_at(pool, receiver.url), await merchant_at(pool, other.url)
@@ -274,7 +280,7 @@ async def test_a_long_backlog_of_one_delays_no_event_of_another(pool: Pool, redi
     assert receiver.flying_max <= 10
 
 
-async def test_a_clock_that_jumps_makes_no_storm_and_loses_nothing(pool: Pool, redis_url: str) -> None:
+async def test_a_clock_that_jumps_causes_no_burst_of_retries_and_loses_no_event(pool: Pool, redis_url: str) -> None:
     ahead = [timedelta()]
     async with receiving(lambda _: 404) as receiver:
         merchant = await merchant_at(pool, receiver.url)
@@ -287,7 +293,7 @@ async def test_a_clock_that_jumps_makes_no_storm_and_loses_nothing(pool: Pool, r
             ahead[0] = timedelta(minutes=10)
             await receiver.reached(20)
             await asyncio.sleep(0.3)
-            assert len(receiver.requests) == 20, "each once, as the new time has it"
+            assert len(receiver.requests) == 20, "one retry of each, as is due by the new time"
             ahead[0] = timedelta()
             await asyncio.sleep(0.3)
             assert len(receiver.requests) == 20
@@ -309,7 +315,7 @@ ODD = {
 
 
 @pytest.mark.parametrize("said", ODD.values(), ids=ODD.keys())
-async def test_the_status_is_the_answer_whatever_stands_behind_it(said: bytes) -> None:
+async def test_a_2xx_status_is_a_success_whatever_bytes_follow_it(said: bytes) -> None:
     async def talk(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         writer.write(said)
         await writer.drain()
@@ -330,7 +336,7 @@ async def test_the_status_is_the_answer_whatever_stands_behind_it(said: bytes) -
         (b"HTTP/1.1 103 Early Hints\r\n\r\nnothing more\r\n\r\n", ("network_error", None)),
     ],
 )
-async def test_what_is_no_2xx_is_no_success(said: bytes, expected: tuple[str, int | None]) -> None:
+async def test_an_answer_without_a_2xx_status_is_a_failure(said: bytes, expected: tuple[str, int | None]) -> None:
     async def talk(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         writer.write(said)
         await writer.drain()
@@ -345,7 +351,7 @@ def _said(status: int) -> bytes:
 
 
 @pytest.mark.parametrize("at_once", [False, True], ids=["a moment later", "with the end of the answer"])
-async def test_an_answer_that_nobody_asked_for_is_none_to_the_next_event(at_once: bool) -> None:
+async def test_a_surplus_answer_is_not_taken_for_the_answer_to_the_next_request(at_once: bool) -> None:
     """A receiver that answers the first request twice, and refuses all after it."""
     requests = 0
 
@@ -369,7 +375,7 @@ async def test_an_answer_that_nobody_asked_for_is_none_to_the_next_event(at_once
     assert (answer.outcome, answer.status) == ("rejected", 500)
 
 
-async def test_a_receiver_that_goes_on_talking_is_not_listened_to() -> None:
+async def test_a_receiver_that_keeps_sending_after_its_answer_is_disconnected() -> None:
     cut = asyncio.Event()
 
     async def talk(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -389,7 +395,7 @@ async def test_a_receiver_that_goes_on_talking_is_not_listened_to() -> None:
             await cut.wait()
 
 
-async def test_so_many_connections_are_kept_and_no_more_however_many_receivers_there_are(
+async def test_open_connections_are_kept_up_to_a_limit_however_many_receivers_there_are(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr("workers.webhooks.guarded_connection._KEPT_MAX", 3)
@@ -416,7 +422,7 @@ async def test_so_many_connections_are_kept_and_no_more_however_many_receivers_t
                 assert (await post(http, url, b"{}", {})).outcome == "delivered"
 
         await ask(urls)
-        await ask(urls[-3:])  # the latest are kept
+        await ask(urls[-3:])  # the connections used last are kept
         assert connections == 8
         await asyncio.sleep(0.1)
         assert len(opened) == 3
@@ -424,7 +430,7 @@ async def test_so_many_connections_are_kept_and_no_more_however_many_receivers_t
         assert connections == 16
 
 
-async def test_connections_that_receivers_closed_take_no_place_of_those_that_are_kept(
+async def test_connections_that_receivers_closed_do_not_displace_kept_connections(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr("workers.webhooks.guarded_connection._KEPT_MAX", 3)

@@ -1,4 +1,4 @@
-"""The worker process goes on through what breaks around it: exceptions, a lost Redis, a signal to stop."""
+"""The worker process survives what breaks around it, exceptions and a lost Redis, and ends cleanly on a signal."""
 
 import asyncio
 import json
@@ -36,7 +36,7 @@ NO_SENTINEL = "redis+sentinel://127.0.0.1:1/quita/0"
 
 
 class Counted:
-    """A duty that counts its rounds; `round` is set when one begins, and none ends before `go`."""
+    """A duty that counts its rounds; `round` is set when one begins, and none ends before `go` is set."""
 
     def __init__(self) -> None:
         self.rounds = 0
@@ -49,7 +49,7 @@ class Counted:
         await self.go.wait()
         return 0
 
-    async def ran(self) -> None:
+    async def wait_for_round(self) -> None:
         async with asyncio.timeout(PATIENCE_S):
             await self.round.wait()
         self.round.clear()
@@ -57,7 +57,7 @@ class Counted:
 
 @asynccontextmanager
 async def arq_with(redis_url: str, *duties: Duty) -> AsyncIterator[Jobs]:
-    """arq as a worker runs it, with these duties alone; answers what the API enqueues with."""
+    """Run arq as a worker does, with these duties alone; yields the Jobs with which the API enqueues."""
     runner, redis = Runner(), open_redis(redis_url, blocking=False)
     runner.add(duties)
     jobs, arq = Jobs(redis), asyncio.create_task(keep_running(runner, redis_url))
@@ -83,24 +83,24 @@ def own_redis() -> Iterator[EmbeddedRedis]:
         remove_home(home)
 
 
-async def test_a_redis_that_can_be_read_and_not_written_stops_no_duty_and_is_one_story_of_the_log(
+async def test_a_redis_that_refuses_writes_stops_no_duty_and_is_logged_ever_less_often(
     own_redis: EmbeddedRedis,
 ) -> None:
-    """As when its memory is full: arq reads its queue, and can put no cron into it."""
+    """As when its memory is full: arq can read its queue, but cannot put a cron into it."""
     swept = Counted()
     redis = open_redis(own_redis.dsn, blocking=False)
     await redis.config_set("maxmemory", 1)
     with capture_logs() as said:
         async with arq_with(own_redis.dsn, Duty("swept", swept.run, 1)):
             for _ in range(6):
-                await swept.ran()
+                await swept.wait_for_round()
     await redis.aclose(close_connection_pool=True)
     restarts = [each["failures"] for each in said if each["event"] == "arq_restarts"]
     assert restarts == [1, 2, 4][: len(restarts)]
     assert len(restarts) >= 2
 
 
-async def test_a_duty_that_fails_is_tried_again_and_stops_nobody() -> None:
+async def test_a_failing_duty_is_tried_again_and_does_not_stop_the_others() -> None:
     failures, working = 0, Counted()
 
     async def failing() -> int:
@@ -117,10 +117,10 @@ async def test_a_duty_that_fails_is_tried_again_and_stops_nobody() -> None:
     await runner.stop()
 
 
-async def test_a_duty_that_works_again_is_not_called_failing_until_its_round_ends(
+async def test_a_duty_that_works_again_is_no_longer_failing_before_its_round_ends(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Under load a round goes on for hours: a worker that does all its work would not be ready for so long."""
+    """Under load a round lasts for hours, and a worker that does all its work would not be ready for so long."""
     monkeypatch.setattr("workers.duties._PAST_S", 0.1)
     monkeypatch.setattr("workers.duties._BACKOFF_S_MAX", 0.1)
     away, goes_on = True, asyncio.Event()
@@ -142,7 +142,7 @@ async def test_a_duty_that_works_again_is_not_called_failing_until_its_round_end
             await asyncio.sleep(0.01)
     goes_on.set()
     await runner.run("orders")
-    assert runner.failing() == [], "its failures are forgotten, and not only long ago"
+    assert runner.failing() == [], "the failures are cleared, not merely too old to count"
     await runner.stop()
 
 
@@ -173,30 +173,30 @@ async def test_a_lane_that_is_woken_while_it_runs_runs_once_more(servers: Any, r
     async with arq_with(servers.redis_url, Duty(WEBHOOKS, lane.run, 59)) as jobs:
         lane.go.clear()
         jobs.wake(WEBHOOKS)
-        await lane.ran()
+        await lane.wait_for_round()
         await asyncio.sleep(rounds_s)
-        for _ in range(3):  # what meets becomes one
+        for _ in range(3):  # several wake-ups become one
             jobs.wake(WEBHOOKS)
         await asyncio.sleep(0.1)
         assert lane.rounds == 1, "a lane runs once at a time in a worker"
         lane.go.set()
-        await lane.ran()
+        await lane.wait_for_round()
         assert lane.rounds >= 2
 
 
-async def test_a_job_runs_its_lane_when_the_name_was_lost_with_its_worker(servers: Any) -> None:
+async def test_a_job_runs_its_lane_although_the_pushed_name_was_lost_with_a_worker(servers: Any) -> None:
     lane, queue = Counted(), QueueRedis(servers.redis_url)
     async with arq_with(servers.redis_url, Duty(WEBHOOKS, lane.run, 59)):
-        await queue.enqueue_job(WEBHOOKS, _job_id=WEBHOOKS)  # as arq does: no name is pushed
-        await lane.ran()
+        await queue.enqueue_job(WEBHOOKS, _job_id=WEBHOOKS)  # as arq does, without pushing the lane's name
+        await lane.wait_for_round()
     await queue.aclose(close_connection_pool=True)
 
 
-async def test_a_job_leaves_a_lane_alone_that_began_after_it_was_asked_for(servers: Any) -> None:
+async def test_a_job_does_not_rerun_a_lane_that_began_after_the_job_was_enqueued(servers: Any) -> None:
     lane, redis = Counted(), Redis.from_url(servers.redis_url)
     async with arq_with(servers.redis_url, Duty(WEBHOOKS, lane.run, 59)) as jobs:
         jobs.wake(WEBHOOKS)
-        await lane.ran()
+        await lane.wait_for_round()
         async with asyncio.timeout(PATIENCE_S):
             while await redis.zscore(QUEUE, WEBHOOKS) is not None:  # noqa: ASYNC110
                 await asyncio.sleep(0.05)
@@ -204,28 +204,28 @@ async def test_a_job_leaves_a_lane_alone_that_began_after_it_was_asked_for(serve
     await redis.aclose()
 
 
-async def test_a_job_that_a_flush_took_is_made_up_for_by_the_cron(servers: Any) -> None:
+async def test_the_cron_runs_a_lane_whose_job_was_lost_in_a_flush_of_redis(servers: Any) -> None:
     redis, lane = Redis.from_url(servers.redis_url), Counted()
     async with arq_with(servers.redis_url, Duty(WEBHOOKS, lane.run, 1)) as jobs:
-        await lane.ran()
+        await lane.wait_for_round()
         await jobs.enqueue(WEBHOOKS)
         await redis.flushall()
         lane.round.clear()
-        await lane.ran()
-        await lane.ran()
+        await lane.wait_for_round()
+        await lane.wait_for_round()
     await redis.aclose()
 
 
-async def test_redis_stopped_stops_no_duty_and_arq_goes_on_when_it_is_back(own_redis: EmbeddedRedis) -> None:
+async def test_a_stopped_redis_stops_no_duty_and_arq_goes_on_once_it_is_back(own_redis: EmbeddedRedis) -> None:
     each_second, lane = Counted(), Counted()
     duties = Duty("each_second", each_second.run, 1), Duty(WEBHOOKS, lane.run, 59)
     async with arq_with(own_redis.dsn, *duties) as jobs:
         jobs.wake(WEBHOOKS)
-        await lane.ran()
+        await lane.wait_for_round()
         await asyncio.to_thread(own_redis.stop)
         for _ in range(3):
             each_second.round.clear()
-            await each_second.ran()
+            await each_second.wait_for_round()
         await asyncio.to_thread(own_redis.restart)
         rounds = lane.rounds
         async with asyncio.timeout(PATIENCE_S):
@@ -235,21 +235,21 @@ async def test_redis_stopped_stops_no_duty_and_arq_goes_on_when_it_is_back(own_r
 
 
 async def test_a_clock_that_is_set_back_stops_no_duty(servers: Any) -> None:
-    """arq has then an hour to wait for the next run of each cron, as here."""
+    """arq alone would then wait an hour for the next run of each cron, as here."""
     each_second = Counted()
     async with arq_with(servers.redis_url, Duty("each_second", each_second.run, 1)):
-        await each_second.ran()
+        await each_second.wait_for_round()
         for each in WorkerSettings.cron_jobs:
             async with asyncio.timeout(PATIENCE_S):
-                # None for a moment when the run is late, as on a busy machine: it is scheduled anew.
+                # None for a moment after a late run, as on a busy machine, until the next run is scheduled.
                 while each.next_run is None:  # noqa: ASYNC110
                     await asyncio.sleep(0.01)
             each.next_run += timedelta(hours=1)
         for _ in range(5):
-            await each_second.ran()
+            await each_second.wait_for_round()
 
 
-async def test_wakes_that_meet_become_one_job(servers: Any) -> None:
+async def test_simultaneous_wake_ups_become_one_job(servers: Any) -> None:
     redis = Redis.from_url(servers.redis_url)
     await redis.flushall()
     before = await calls(redis, "evalsha")
@@ -269,23 +269,23 @@ async def test_wakes_that_meet_become_one_job(servers: Any) -> None:
     await redis.aclose()
 
 
-async def test_a_worker_at_rest_asks_redis_little(own_redis: EmbeddedRedis) -> None:
+async def test_an_idle_worker_sends_few_commands_to_redis(own_redis: EmbeddedRedis) -> None:
     redis, lane = Redis.from_url(own_redis.dsn), Counted()
     async with arq_with(own_redis.dsn, Duty(WEBHOOKS, lane.run, 1)):
-        await lane.ran()
+        await lane.wait_for_round()
         await asyncio.sleep(1.0)
         per_s = [await commands_per_s(redis)]
-        while per_s[-1] >= 80 and len(per_s) < 6:  # on a machine that is busy a cron may fall due twice
+        while per_s[-1] >= 80 and len(per_s) < 6:  # on a busy machine a cron may be due twice
             per_s.append(await commands_per_s(redis))
     await redis.aclose()
-    # Some 40 of them.
+    # About 40 are usual.
     assert per_s[-1] < 80, (
         f"two readings of the queue and one cron a second; a poll each 10 ms has 100 readings: {per_s}"
     )
 
 
 async def commands_per_s(redis: Redis) -> float:
-    """What Redis is asked in a second, over 3 s."""
+    """The commands that Redis processes per second, measured over 3 s."""
     before, began = int((await redis.info("stats"))["total_commands_processed"]), time.monotonic()
     await asyncio.sleep(3.0)
     return (int((await redis.info("stats"))["total_commands_processed"]) - before) / (time.monotonic() - began)
@@ -299,13 +299,13 @@ async def calls(redis: Redis, command: str) -> int:
 async def test_waking_without_redis_costs_nothing_and_raises_nothing() -> None:
     redis = open_redis(NOWHERE, blocking=False)
     jobs = Jobs(redis)
-    jobs.wake(WEBHOOKS)  # which starts the waking
+    jobs.wake(WEBHOOKS)  # starts the task that sends wake-ups
 
     def wake() -> None:
         for _ in range(1000):
             jobs.wake(WEBHOOKS)
 
-    assert calls_made(wake) / 1000 < 3, "a name is noted and nothing asked of a socket"
+    assert calls_made(wake) / 1000 < 3, "a wake-up notes a name and uses no socket"
     await asyncio.sleep(0.05)
     await jobs.stop()
     await redis.aclose()
@@ -324,7 +324,7 @@ async def test_the_access_log_writes_every_line_in_order_and_never_waits_for_its
         assert reader.read().splitlines() == lines
 
 
-def test_an_event_is_one_line_of_json_without_the_rows_that_an_error_quotes() -> None:
+def test_a_log_event_is_one_line_of_json_without_the_row_data_that_an_error_quotes() -> None:
     program = """
 import asyncpg, structlog, logging
 from runtime.log import setup
@@ -409,7 +409,7 @@ async def process(
     [(WORKERS_COMMAND, "there"), (WORKERS_COMMAND, NOWHERE), (WORKERS_COMMAND, NO_SENTINEL), (ARQ_COMMAND, "there")],
     ids=["workers", "workers without Redis", "workers without a Sentinel", "arq"],
 )
-async def test_a_worker_told_to_stop_leaves_with_0(
+async def test_a_worker_exits_with_0_on_sigterm(
     servers: Any, tmp_path: Path, command: Sequence[str], redis: str
 ) -> None:
     redis_url = servers.redis_url if redis == "there" else redis
@@ -421,10 +421,10 @@ async def test_a_worker_told_to_stop_leaves_with_0(
     assert b"worker_stopped" in said
 
 
-async def test_arq_started_by_its_own_command_delivers_a_webhook_at_once_and_forgets_an_endpoint_that_was_removed(
+async def test_arq_started_by_its_own_command_delivers_webhooks_and_deletes_removed_endpoints(
     pool: Pool, servers: Any, tmp_path: Path
 ) -> None:
-    """The one by a job, the other by a cron."""
+    """A job delivers the webhook, a cron deletes the endpoint."""
     redis = open_redis(servers.redis_url, blocking=False)
     jobs = Jobs(redis)
     async with receiving() as receiver, process(servers, tmp_path, ARQ_COMMAND, redis_url=servers.redis_url):

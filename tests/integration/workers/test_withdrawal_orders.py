@@ -1,5 +1,5 @@
-"""Orders about withdrawals: sent once, asked about until known, and our books and the bank's agree to the cent; and the
-daily ones, once an account and day whoever looks."""
+"""Bank orders of withdrawals: sent once, looked up until their outcome is known, and our books and the bank's agree to
+the cent. Daily withdrawals: one for each account and day, however many workers look."""
 
 import asyncio
 import secrets
@@ -60,7 +60,7 @@ PLAIN = ReturnRules(settle_after_s=0, fails=False)
 
 @pytest_asyncio.fixture(scope="module", loop_scope="session")
 async def bank(pool: Pool, servers: Any) -> AsyncIterator[RunningBank]:
-    before = await verify(servers.database_url)  # what other tests have bent is not ours to judge
+    before = await verify(servers.database_url)  # differences that other tests left do not count
     async with running_bank(pool, slow_s=0.3) as running:
         yield running
     assert await verify(servers.database_url) == before
@@ -94,16 +94,16 @@ class Environment:
         )
         return withdrawal_id
 
-    async def works(self, *, rounds: int = 1) -> None:
-        """The worker does what is due; time passes before each round."""
+    async def run_worker(self, *, rounds: int = 1) -> None:
+        """In each round, make the account's orders due and run the worker."""
         for _ in range(rounds):
             await self.pool.execute(
                 "UPDATE bank_order SET due_at = '-infinity' WHERE account_id = $1 AND state = 'waiting'", self.account
             )
             await WithdrawalOrderWorker(self.context).drain()
 
-    async def works_without_database(self) -> None:
-        """It is away once the order is claimed, and back when what came of it is stored."""
+    async def run_worker_without_database(self) -> None:
+        """The database is unreachable after the order is claimed, until its result is stored."""
         await self.pool.execute("UPDATE bank_order SET due_at = '-infinity' WHERE account_id = $1", self.account)
         worker = WithdrawalOrderWorker(self.context)
         (order,) = await worker._claim(10)
@@ -112,12 +112,12 @@ class Environment:
         self.context.pool = self.pool
         await worker._store(order, result)
 
-    async def arrives(self) -> None:
-        """What is on its way at the bank is due by now."""
+    async def settle_at_bank(self) -> None:
+        """Settle now what is under way at the bank."""
         await self.pool.execute("UPDATE simulated_transfer SET settles_at = $1 WHERE settles_at > $1", utc_now())
 
-    async def lost(self, withdrawal_id: UUID) -> None:
-        """Its worker's lease runs out."""
+    async def end_lease(self, withdrawal_id: UUID) -> None:
+        """End the lease on the withdrawal's order, as when its worker died."""
         await self.pool.execute("UPDATE bank_order SET lease_until = '-infinity' WHERE order_id = $1", withdrawal_id)
         assert await release_orders(self.context) == 1
 
@@ -135,12 +135,12 @@ class Environment:
         return await self.pool.fetchrow(ever("SELECT * FROM bank_order WHERE order_id = $1"), withdrawal_id)
 
     async def sent(self, withdrawal_id: UUID) -> list[int]:
-        """What the bank says went out under this withdrawal's id, cents."""
+        """The amounts the bank sent under this withdrawal's id, in cents."""
         rows = await self.pool.fetch("SELECT amount_cents FROM simulated_transfer WHERE id = $1", withdrawal_id.hex)
         return [row[0] for row in rows]
 
-    async def missed(self, withdrawal_id: UUID, *, listed: bool = False) -> bool:
-        """Whether a comparison with the bank's lists misses it when it is in none of them, or in one."""
+    async def is_missed(self, withdrawal_id: UUID, *, listed: bool = False) -> bool:
+        """Does the comparison with the bank's lists miss it if no list has it, or with `listed` if one does?"""
         async with session(self.pool) as conn:
             rows = await find_withdrawals_not_listed(
                 conn, first_id=first_id(after(-1)), last_id=first_id(after(1)), limit=10_000,
@@ -157,14 +157,14 @@ class Environment:
         )
         return [row["type"] for row in rows]
 
-    async def rules(self, **rules: Any) -> None:
+    async def set_bank_rules(self, **rules: Any) -> None:
         await self.bank.bank.transfers.set_rules(msgspec.structs.replace(PLAIN, **rules))
 
-    def puts(self) -> list[str]:
+    def transfer_requests(self) -> list[str]:
         return [each for each in self.bank.requests if each.startswith("PUT") and "/transferencia/" in each]
 
     async def assert_books_agree(self) -> None:
-        """Every cent that left the wallet for good left the bank, and no other."""
+        """The amounts that left the wallet for good are those that left the bank."""
         ours = await self.pool.fetchval(
             "SELECT coalesce(-sum(amount_cents), 0)::bigint FROM read_ledger WHERE account_id = $1"
             " AND withdrawal_id IS NOT NULL", self.account,
@@ -185,76 +185,76 @@ async def env(pool: Pool, servers: Any, bank: RunningBank) -> AsyncIterator[Envi
     async with worker_context(pool, servers.redis_url, production) as context:
         made = Environment(context, await make_account(pool), bank)
         await put_money(pool, made.account, 10_000)
-        await made.rules()
+        await made.set_bank_rules()
         yield made
-        await made.rules()
+        await made.set_bank_rules()
 
 
 # Sending
 
 
-def test_what_has_ended_stays_as_it_is() -> None:
+def test_an_ended_withdrawal_keeps_its_status_unless_it_failed_and_was_sent() -> None:
     assert set(NEXT) == set(WithdrawalStatus)
     assert {status for status in NEXT if not NEXT[status]} == {"succeeded", "cancelled"}
-    assert NEXT[WithdrawalStatus.FAILED] == {"succeeded"}, "what the bank sent after all"
+    assert NEXT[WithdrawalStatus.FAILED] == {"succeeded"}, "a failed withdrawal succeeds if the bank sent it after all"
 
 
-async def test_it_is_pending_until_its_moment_and_then_sent(env: Environment) -> None:
+async def test_a_withdrawal_is_pending_until_its_order_is_due_and_is_then_sent(env: Environment) -> None:
     withdrawal_id = await env.withdraw()
     await env.pool.execute(
         "UPDATE bank_order SET due_at = $2 WHERE order_id = $1", withdrawal_id, utc_now() + timedelta(seconds=60)
     )
     assert await WithdrawalOrderWorker(env.context).drain() == 0
     assert await env.status(withdrawal_id) == ("pending", None)
-    await env.works()
+    await env.run_worker()
     assert await env.status(withdrawal_id) == ("succeeded", None)
     assert await env.sent(withdrawal_id) == [1000]
     await env.assert_books_agree()
-    # What became of it is traced to the request that asked for it.
+    # The outcome is traced to the request that created the withdrawal.
     caused_by = "SELECT request_id FROM journal WHERE account_id = $1 AND kind = 'withdrawal.succeeded'"
     assert await env.pool.fetchval(caused_by, env.account) == "test"
 
 
 @pytest.mark.parametrize("fault", ["down", "lost_reply", "timeout_before", "cut", "error500", "html"])
-async def test_whatever_the_bank_does_the_money_goes_exactly_once(env: Environment, fault: str) -> None:
+async def test_a_withdrawal_is_sent_exactly_once_whatever_fault_the_bank_has(env: Environment, fault: str) -> None:
     withdrawal_id = await env.withdraw()
     adapter = env.bank.adapter(write_s=0.3, read_s=0.3, transfers_url=f"{env.bank.url}/transfers/v1")
     env.context.banks.production[BANK] = adapter
     env.bank.wire.fault = fault
-    await env.works(rounds=2)
+    await env.run_worker(rounds=2)
     lost = fault in ("lost_reply", "cut")
-    # A lost answer is asked about at once; while nothing is known nothing is failed.
+    # A lost reply is looked up at once; an unknown outcome does not fail the withdrawal.
     assert await env.status(withdrawal_id) == ("succeeded" if lost else "processing", None)
     assert await env.balance() == 9_000
     env.bank.wire.fault = "up"
-    await env.works(rounds=2)
+    await env.run_worker(rounds=2)
     assert await env.status(withdrawal_id) == ("succeeded", None)
     assert await env.sent(withdrawal_id) == [1000]
     assert await env.events() == ["withdrawal.succeeded"]
     await env.assert_books_agree()
 
 
-async def test_each_attempt_names_the_same_id_and_waits_longer(env: Environment) -> None:
+async def test_every_attempt_of_a_withdrawal_uses_the_same_id_and_waits_longer(env: Environment) -> None:
     withdrawal_id = await env.withdraw()
     env.bank.wire.fault = "error500"
     for attempt in range(1, 9):
         before = utc_now()
-        await env.works()
+        await env.run_worker()
         order = await env.order(withdrawal_id)
         assert (order["state"], order["attempts"]) == ("waiting", attempt)
         wait = timedelta(seconds=min(BACKOFF_S[attempt - 1], SILENT_S))
         assert before + wait * 0.8 <= order["due_at"] <= utc_now() + wait * 1.2
     env.bank.wire.fault = "up"
-    await env.works()
+    await env.run_worker()
     asked = {each.rpartition("/")[2] for each in env.bank.requests if "/transferencia/" in each}
     assert asked == {withdrawal_id.hex}
 
 
-async def test_a_refusal_fails_it_and_the_money_is_back_in_the_wallet(env: Environment) -> None:
+async def test_a_withdrawal_the_bank_refuses_fails_and_is_credited_back_to_the_wallet(env: Environment) -> None:
     withdrawal_id = await env.withdraw()
     assert await env.balance() == 9_000
     env.bank.wire.fault = "refuse"
-    await env.works()
+    await env.run_worker()
     assert await env.status(withdrawal_id) == ("failed", "BANK_REFUSED")
     assert await env.balance() == 10_000
     assert (await env.order(withdrawal_id))["state"] == "refused"
@@ -262,38 +262,38 @@ async def test_a_refusal_fails_it_and_the_money_is_back_in_the_wallet(env: Envir
     await env.assert_books_agree()
 
 
-async def test_a_no_that_a_lost_yes_may_overtake_is_not_believed_at_once(env: Environment) -> None:
+async def test_a_refusal_after_a_lost_reply_does_not_fail_the_withdrawal_at_once(env: Environment) -> None:
     withdrawal_id = await env.withdraw()
     env.bank.wire.fault = "error500"
-    await env.works()
+    await env.run_worker()
     env.bank.wire.fault = "refuse"
-    await env.works(rounds=2)
+    await env.run_worker(rounds=2)
     assert await env.status(withdrawal_id) == ("processing", None)
     assert await env.balance() == 9_000
     env.context.now = lambda: utc_now() + LOST_CALL_WATCH
-    await env.works()
+    await env.run_worker()
     assert await env.status(withdrawal_id) == ("failed", "BANK_REFUSED")
     assert await env.balance() == 10_000
 
 
-async def test_a_no_is_not_believed_however_late_the_lost_yes_was(env: Environment) -> None:
+async def test_a_refusal_right_after_a_late_lost_reply_does_not_fail_the_withdrawal(env: Environment) -> None:
     withdrawal_id = await env.withdraw()
     env.bank.wire.fault = "error500"
-    await env.works()
+    await env.run_worker()
     env.context.now = lambda: utc_now() + 2 * LOST_CALL_WATCH
-    await env.works()
+    await env.run_worker()
     env.bank.wire.fault = "refuse"
-    await env.works(rounds=2)
+    await env.run_worker(rounds=2)
     assert await env.status(withdrawal_id) == ("processing", None)
     assert await env.balance() == 9_000
     env.context.now = lambda: utc_now() + 3 * LOST_CALL_WATCH
-    await env.works()
+    await env.run_worker()
     assert await env.status(withdrawal_id) == ("failed", "BANK_REFUSED")
     assert await env.balance() == 10_000
 
 
-async def test_a_no_is_not_believed_right_after_a_call_that_was_given_up_late(env: Environment) -> None:
-    """A process that stood still gives it up when it goes on, and the bank may not have it before that."""
+async def test_a_refusal_right_after_a_call_given_up_late_does_not_fail_the_withdrawal(env: Environment) -> None:
+    """A process that stalled gives its call up when it goes on, and the bank may receive the call only then."""
     withdrawal_id = await env.withdraw()
     worker = WithdrawalOrderWorker(env.context)
     (order,) = await worker._claim(10)
@@ -306,53 +306,55 @@ async def test_a_no_is_not_believed_right_after_a_call_that_was_given_up_late(en
 
     await do_order(env.context, order, stands_still, worker._store, until=float("inf"))
     env.bank.wire.fault = "refuse"
-    await env.works()
+    await env.run_worker()
     assert await env.status(withdrawal_id) == ("processing", None)
     assert await env.balance() == 9_000
 
 
-async def test_what_a_lost_worker_may_have_sent_is_not_given_back_for_a_no(env: Environment) -> None:
+async def test_a_refusal_does_not_credit_back_a_withdrawal_that_a_lost_worker_may_have_sent(env: Environment) -> None:
     withdrawal_id = await env.withdraw()
     env.bank.wire.fault = "error500"
-    await env.works()
+    await env.run_worker()
     await env.pool.execute("UPDATE bank_order SET due_at = '-infinity' WHERE order_id = $1", withdrawal_id)
     await WithdrawalOrderWorker(env.context)._claim(10)
     env.context.now = lambda: utc_now() + 2 * LOST_CALL_WATCH
-    await env.lost(withdrawal_id)
+    await env.end_lease(withdrawal_id)
     env.bank.wire.fault = "refuse"
-    await env.works(rounds=2)
+    await env.run_worker(rounds=2)
     assert await env.status(withdrawal_id) == ("processing", None)
     assert await env.balance() == 9_000
 
 
-async def test_a_way_to_send_that_was_taken_away_gives_nothing_back_that_may_be_gone(env: Environment) -> None:
+async def test_a_withdrawal_that_may_have_been_sent_stays_debited_when_transfers_are_switched_off(
+    env: Environment,
+) -> None:
     withdrawal_id = await env.withdraw()
     sends = env.context.banks.production[BANK]
     env.bank.wire.fault = "error500"
-    await env.works()
+    await env.run_worker()
     env.bank.wire.fault = "up"
     env.context.banks.production[BANK] = env.bank.adapter()
     env.context.now = lambda: utc_now() + 2 * LOST_CALL_WATCH
-    await env.works(rounds=2)
+    await env.run_worker(rounds=2)
     assert await env.status(withdrawal_id) == ("processing", None)
     assert await env.balance() == 9_000
     env.context.banks.production[BANK] = sends
-    await env.works()
+    await env.run_worker()
     assert await env.status(withdrawal_id) == ("succeeded", None)
     assert await env.sent(withdrawal_id) == [1000]
     await env.assert_books_agree()
 
 
-async def test_what_failed_and_was_sent_after_all_is_found_and_debited_again(env: Environment) -> None:
+async def test_a_failed_withdrawal_that_the_bank_sent_after_all_is_found_and_debited_again(env: Environment) -> None:
     withdrawal_id = await env.withdraw(fees=FeeTerms(withdrawal_cents=50))
     env.bank.wire.fault = "refuse"
-    await env.works()
+    await env.run_worker()
     assert await env.status(withdrawal_id) == ("failed", "BANK_REFUSED")
     assert await env.balance() == 10_000
     async with session(env.pool) as conn:
         (compared,) = await find_transfers(conn, ids=[withdrawal_id])
-    assert compared.here_cents is None, "listed as sent, it is told as missing here"
-    assert not await env.missed(withdrawal_id), "nor is it told as missing at the bank"
+    assert compared.here_cents is None, "if the bank lists it as sent, it is reported as missing in our books"
+    assert not await env.is_missed(withdrawal_id), "a failed withdrawal is not reported as missing at the bank"
     env.bank.wire.fault = "up"
     await env.bank.bank.transfers.put_transfer(
         Transfer(id=withdrawal_id.hex, pix_key=str(env.account), document="52998224725", amount_cents=1000)
@@ -372,85 +374,89 @@ async def test_what_failed_and_was_sent_after_all_is_found_and_debited_again(env
     assert (await env.found(withdrawal_id)).end_to_end_id is not None
     assert await env.balance() == 10_000 - 1000 - 50
     assert await env.events() == ["withdrawal.failed", "withdrawal.succeeded"]
-    assert await env.missed(withdrawal_id)
-    assert not await env.missed(withdrawal_id, listed=True)
+    assert await env.is_missed(withdrawal_id)
+    assert not await env.is_missed(withdrawal_id, listed=True)
 
 
-async def test_a_bank_that_lists_nothing_of_what_it_sent_is_left_alone(env: Environment) -> None:
+async def test_a_bank_without_a_list_of_sent_transfers_is_called_once_for_each_day(env: Environment) -> None:
     env.context.banks.production[BANK] = env.bank.adapter(transfers_url=f"{env.bank.url}/elsewhere/v1")
     await env.pool.execute("DELETE FROM bank_reconciled WHERE method = 'transfer'")
     for _ in range(20):
         await reconcile_sent(env.context, BANK)
     asked = [each for each in env.bank.requests if each.startswith("GET")]
-    assert len(asked) == 7, "a day at a time, and then tomorrow"
+    assert len(asked) == 7, "one call for each day, and no more until tomorrow"
 
 
-async def test_money_on_its_way_is_asked_about_until_it_arrives(env: Environment) -> None:
-    await env.rules(settle_after_s=600)
+async def test_a_withdrawal_under_way_at_the_bank_is_looked_up_until_it_settles(env: Environment) -> None:
+    await env.set_bank_rules(settle_after_s=600)
     withdrawal_id = await env.withdraw()
-    await env.works(rounds=3)
+    await env.run_worker(rounds=3)
     assert await env.status(withdrawal_id) == ("processing", None)
-    assert len(env.puts()) == 1
-    await env.arrives()
-    await env.works()
+    assert len(env.transfer_requests()) == 1
+    await env.settle_at_bank()
+    await env.run_worker()
     assert await env.status(withdrawal_id) == ("succeeded", None)
     await env.assert_books_agree()
 
 
-async def test_money_on_its_way_that_does_not_arrive_is_back_in_the_wallet(env: Environment) -> None:
-    await env.rules(settle_after_s=600, fails=True)
+async def test_a_withdrawal_that_does_not_settle_at_the_bank_is_credited_back_to_the_wallet(env: Environment) -> None:
+    await env.set_bank_rules(settle_after_s=600, fails=True)
     withdrawal_id = await env.withdraw()
-    await env.works()
+    await env.run_worker()
     assert await env.status(withdrawal_id) == ("processing", None)
-    await env.arrives()
-    await env.works()
+    await env.settle_at_bank()
+    await env.run_worker()
     assert await env.status(withdrawal_id) == ("failed", "NOT_CARRIED_OUT")
     assert await env.balance() == 10_000
     await env.assert_books_agree()
 
 
-async def test_a_no_is_not_believed_after_money_that_was_on_its_way(env: Environment) -> None:
-    await env.rules(settle_after_s=600)
+async def test_a_refusal_after_the_bank_reported_a_withdrawal_under_way_does_not_fail_it(env: Environment) -> None:
+    await env.set_bank_rules(settle_after_s=600)
     withdrawal_id = await env.withdraw()
-    await env.works()
-    await env.pool.execute("DELETE FROM simulated_transfer WHERE id = $1", withdrawal_id.hex)  # shows what was before
+    await env.run_worker()
+    await env.pool.execute(
+        "DELETE FROM simulated_transfer WHERE id = $1", withdrawal_id.hex
+    )  # the bank shows an older state
     env.bank.wire.fault = "refuse"
-    await env.works()
+    await env.run_worker()
     assert await env.status(withdrawal_id) == ("processing", None)
     assert await env.balance() == 9_000
 
 
 @pytest.mark.parametrize("cents", [999, 1001])
-async def test_another_amount_under_its_id_ends_nothing(env: Environment, cents: int) -> None:
-    await env.rules(settle_after_s=600)
+async def test_a_transfer_of_another_amount_under_the_same_id_does_not_end_the_withdrawal(
+    env: Environment, cents: int
+) -> None:
+    await env.set_bank_rules(settle_after_s=600)
     withdrawal_id = await env.withdraw()
-    await env.works()
+    await env.run_worker()
     change = "UPDATE simulated_transfer SET amount_cents = $2 WHERE id = $1"
     await env.pool.execute(change, withdrawal_id.hex, cents)
-    await env.arrives()
-    await env.works()
+    await env.settle_at_bank()
+    await env.run_worker()
     assert await env.status(withdrawal_id) == ("processing", None)
     assert await env.balance() == 9_000
     await env.pool.execute(change, withdrawal_id.hex, 1000)
-    await env.works()
+    await env.run_worker()
     assert await env.status(withdrawal_id) == ("succeeded", None)
 
 
-async def test_a_bank_that_sends_no_pix_fails_it_and_says_so(env: Environment) -> None:
+async def test_a_withdrawal_fails_as_unavailable_at_a_bank_without_transfers(env: Environment) -> None:
     env.context.banks.production[BANK] = env.bank.adapter()
     withdrawal_id = await env.withdraw()
-    await env.works()
+    await env.run_worker()
     assert await env.status(withdrawal_id) == ("failed", "TRANSFER_UNAVAILABLE")
     assert await env.balance() == 10_000
 
 
-async def test_a_database_that_was_away_before_the_bank_was_asked_leaves_nothing_that_may_be_gone(
+async def test_a_database_outage_before_the_bank_call_does_not_count_as_a_possible_transfer(
     env: Environment,
 ) -> None:
     env.context.banks.production[BANK] = env.bank.adapter()
     withdrawal_id = await env.withdraw()
-    await env.works_without_database()
-    await env.works()
+    await env.run_worker_without_database()
+    await env.run_worker()
     assert await env.status(withdrawal_id) == ("failed", "TRANSFER_UNAVAILABLE")
     assert await env.balance() == 10_000
 
@@ -458,17 +464,17 @@ async def test_a_database_that_was_away_before_the_bank_was_asked_leaves_nothing
 # Workers that are lost
 
 
-async def test_a_worker_that_died_before_it_asked_loses_nothing(env: Environment) -> None:
+async def test_a_withdrawal_is_sent_once_when_a_worker_dies_before_its_bank_call(env: Environment) -> None:
     withdrawal_id = await env.withdraw()
     (order,) = await WithdrawalOrderWorker(env.context)._claim(10)
     assert await WithdrawalOrderWorker(env.context).drain() == 0
-    await env.lost(order.order_id)
-    await env.works()
+    await env.end_lease(order.order_id)
+    await env.run_worker()
     assert await env.status(withdrawal_id) == ("succeeded", None)
     assert await env.sent(withdrawal_id) == [1000]
 
 
-async def test_a_worker_that_died_after_the_banks_yes_has_sent_the_money_once(env: Environment) -> None:
+async def test_a_withdrawal_is_sent_once_when_a_worker_dies_after_the_bank_accepted_it(env: Environment) -> None:
     withdrawal_id = await env.withdraw()
     (order,) = await WithdrawalOrderWorker(env.context)._claim(10)
     async with transaction(env.pool) as conn:
@@ -477,21 +483,21 @@ async def test_a_worker_that_died_after_the_banks_yes_has_sent_the_money_once(en
     await env.context.banks.production[BANK].transfers.send_pix(
         Transfer(id=withdrawal_id.hex, pix_key=request.pix_key, document=request.document, amount_cents=1000)
     )
-    # Here it was killed. Its lease runs out, and another takes over.
-    await env.lost(withdrawal_id)
-    await env.works()
+    # The worker dies here. Its lease ends, and another worker takes over.
+    await env.end_lease(withdrawal_id)
+    await env.run_worker()
     assert await env.status(withdrawal_id) == ("succeeded", None)
     assert await env.sent(withdrawal_id) == [1000]
-    assert len(env.puts()) == 1
+    assert len(env.transfer_requests()) == 1
     await env.assert_books_agree()
 
 
-async def test_a_worker_that_was_slow_ends_nothing_another_has_ended(env: Environment) -> None:
+async def test_a_slow_worker_does_not_change_a_withdrawal_that_another_worker_ended(env: Environment) -> None:
     withdrawal_id = await env.withdraw()
     slow = WithdrawalOrderWorker(env.context)
     (order,) = await slow._claim(10)
-    await env.lost(withdrawal_id)
-    await env.works()
+    await env.end_lease(withdrawal_id)
+    await env.run_worker()
     balance, events = await env.balance(), await env.events()
     await slow._store(order, MoneyOutcome(failure=FailureCode.BANK_REFUSED))
     assert await env.status(withdrawal_id) == ("succeeded", None)
@@ -499,12 +505,12 @@ async def test_a_worker_that_was_slow_ends_nothing_another_has_ended(env: Enviro
     assert (await env.order(withdrawal_id))["state"] == "done"
 
 
-async def test_a_worker_cut_short_in_the_middle_of_a_call_leaves_the_order_to_the_next(env: Environment) -> None:
+async def test_a_withdrawal_of_a_worker_stopped_during_its_bank_call_is_completed_by_the_next(env: Environment) -> None:
     withdrawal_id = await env.withdraw()
-    env.bank.wire.fault = "slow"  # done in the end, whoever still listens
+    env.bank.wire.fault = "slow"  # the bank carries it out even if nobody waits for the answer
 
     async def asked() -> bool:
-        return bool(env.puts())
+        return bool(env.transfer_requests())
 
     working = asyncio.create_task(WithdrawalOrderWorker(env.context).drain())
     await until_answer(asked)
@@ -512,15 +518,15 @@ async def test_a_worker_cut_short_in_the_middle_of_a_call_leaves_the_order_to_th
     await asyncio.gather(working, return_exceptions=True)
     env.bank.wire.fault = "up"
     assert await env.status(withdrawal_id) == ("processing", None)
-    await env.lost(withdrawal_id)
-    await env.works(rounds=2)
+    await env.end_lease(withdrawal_id)
+    await env.run_worker(rounds=2)
     await asyncio.sleep(0.5)
     assert await env.status(withdrawal_id) == ("succeeded", None)
     assert await env.sent(withdrawal_id) == [1000]
     await env.assert_books_agree()
 
 
-async def test_what_was_cancelled_after_a_worker_claimed_it_is_not_sent(env: Environment) -> None:
+async def test_a_withdrawal_cancelled_after_a_worker_claimed_it_is_not_sent(env: Environment) -> None:
     withdrawal_id = await env.withdraw()
     worker = WithdrawalOrderWorker(env.context)
     (order,) = await worker._claim(10)
@@ -530,41 +536,41 @@ async def test_what_was_cancelled_after_a_worker_claimed_it_is_not_sent(env: Env
     await do_order(env.context, order, worker._ask, worker._store, until=float("inf"))
     assert await env.status(withdrawal_id) == ("cancelled", None)
     assert (await env.order(withdrawal_id))["state"] == "abandoned"
-    assert env.puts() == []
+    assert env.transfer_requests() == []
     assert await env.balance() == 10_000
 
 
-async def test_what_was_claimed_before_a_process_stood_still_is_left_to_whoever_has_it_by_now(env: Environment) -> None:
-    """Of a refund, which has no look of its own whether it has ended, the money was sent when it went on."""
+async def test_a_worker_that_stalled_past_its_time_for_calls_sends_no_withdrawal(env: Environment) -> None:
+    """A refund, whose worker does not check again whether it has ended, would be sent when the process goes on."""
     withdrawal_id = await env.withdraw()
     worker = WithdrawalOrderWorker(env.context)
 
     async def claim(limit: int) -> list[MoneyOrder]:
         claimed = await worker._claim(limit)
-        time.sleep(0.3)  # longer than it may ask the bank
+        time.sleep(0.3)  # longer than its time for bank calls
         return claimed
 
     assert await drain_lane(env.context, claim, worker._ask, worker._store, at_once=1, call_s=0.2) == 1
-    assert (await env.status(withdrawal_id), env.puts()) == (("pending", None), [])
-    await env.lost(withdrawal_id)
-    await env.works()
+    assert (await env.status(withdrawal_id), env.transfer_requests()) == (("pending", None), [])
+    await env.end_lease(withdrawal_id)
+    await env.run_worker()
     assert await env.status(withdrawal_id) == ("succeeded", None)
     assert await env.sent(withdrawal_id) == [1000]
 
 
-async def test_other_orders_and_withdrawals_leave_one_another_alone(env: Environment) -> None:
+async def test_the_workers_of_pix_and_refund_orders_do_not_execute_withdrawal_orders(env: Environment) -> None:
     withdrawal_id = await env.withdraw()
     await drain_orders(env.context, Mode.PRODUCTION)
     await RefundOrderWorker(env.context, Mode.PRODUCTION).drain()
     order = await env.order(withdrawal_id)
     assert (order["state"], order["attempts"]) == ("waiting", 0)
-    await env.works()
+    await env.run_worker()
     assert (await env.order(withdrawal_id))["state"] == "done"
 
 
-async def test_many_at_once_end_well(env: Environment) -> None:
+async def test_many_concurrent_withdrawals_all_succeed(env: Environment) -> None:
     made = await asyncio.gather(*(env.withdraw(100) for _ in range(40)))
-    await env.works()
+    await env.run_worker()
     assert {await env.status(each) for each in made} == {("succeeded", None)}
     assert await env.balance() == 6_000
     await env.assert_books_agree()
@@ -578,22 +584,22 @@ async def _decide(env: Environment, to: Kyc) -> None:
         await decide_kyc(conn, env.account, to, "suspeita de fraude", now=to_millisecond(utc_now()))
 
 
-async def test_the_money_of_a_blocked_account_does_not_leave(env: Environment) -> None:
+async def test_a_withdrawal_of_a_blocked_account_is_held_until_the_account_is_approved(env: Environment) -> None:
     withdrawal_id = await env.withdraw()
     await _decide(env, Kyc.BLOCKED)
-    await env.works(rounds=2)
+    await env.run_worker(rounds=2)
     assert await env.status(withdrawal_id) == ("pending", None)
     order = await env.order(withdrawal_id)
     assert (order["state"], order["attempts"]) == ("waiting", 0)
-    assert (env.puts(), await env.sent(withdrawal_id), await env.balance()) == ([], [], 9_000)
+    assert (env.transfer_requests(), await env.sent(withdrawal_id), await env.balance()) == ([], [], 9_000)
     await _decide(env, Kyc.APPROVED)
-    await env.works()
+    await env.run_worker()
     assert await env.status(withdrawal_id) == ("succeeded", None)
     assert await env.sent(withdrawal_id) == [1000]
     await env.assert_books_agree()
 
 
-async def test_what_is_held_is_no_lag_of_the_workers(env: Environment) -> None:
+async def test_held_withdrawals_do_not_count_as_waiting_for_workers(env: Environment) -> None:
     async def waiting() -> int:
         async with env.pool.acquire() as conn:
             return next(each.waiting for each in await queues(conn) if each.name == "bank_withdrawals")
@@ -605,44 +611,44 @@ async def test_what_is_held_is_no_lag_of_the_workers(env: Environment) -> None:
     assert await waiting() == before
 
 
-async def test_what_is_held_can_be_cancelled(env: Environment) -> None:
+async def test_a_held_withdrawal_can_be_cancelled(env: Environment) -> None:
     withdrawal_id = await env.withdraw()
     await _decide(env, Kyc.BLOCKED)
-    await env.works()
+    await env.run_worker()
     async with transaction(env.pool) as conn:
         now = to_millisecond(utc_now())
         await cancel_withdrawal(conn, withdrawal_id, env.account, actor="test", request_id=None, now=now)
     await _decide(env, Kyc.APPROVED)
-    await env.works()
+    await env.run_worker()
     assert await env.status(withdrawal_id) == ("cancelled", None)
-    assert (env.puts(), await env.balance()) == ([], 10_000)
+    assert (env.transfer_requests(), await env.balance()) == ([], 10_000)
 
 
-async def test_the_daily_one_is_held_as_well(env: Environment) -> None:
-    await _daily(env)
-    assert await _look(env, DAY) == 1
+async def test_the_daily_withdrawal_of_a_blocked_account_is_held(env: Environment) -> None:
+    await _switch_daily_on(env)
+    assert await _run_daily(env, DAY) == 1
     env.context.now = utc_now
     await _decide(env, Kyc.BLOCKED)
-    await env.works()
+    await env.run_worker()
     withdrawal_id = await env.pool.fetchval("SELECT withdrawal_id FROM withdrawal WHERE account_id = $1", env.account)
-    assert (await env.status(withdrawal_id), env.puts()) == (("pending", None), [])
+    assert (await env.status(withdrawal_id), env.transfer_requests()) == (("pending", None), [])
 
 
-async def test_what_was_claimed_before_the_block_is_not_sent_after_it(env: Environment) -> None:
+async def test_a_withdrawal_claimed_before_its_account_was_blocked_is_not_sent(env: Environment) -> None:
     withdrawal_id = await env.withdraw()
     worker = WithdrawalOrderWorker(env.context)
     (order,) = await worker._claim(10)
     await _decide(env, Kyc.BLOCKED)
     await do_order(env.context, order, worker._ask, worker._store, until=float("inf"))
     assert await env.status(withdrawal_id) == ("pending", None)
-    assert env.puts() == []
+    assert env.transfer_requests() == []
     await _decide(env, Kyc.APPROVED)
-    await env.works()
+    await env.run_worker()
     assert await env.status(withdrawal_id) == ("succeeded", None)
     assert await env.sent(withdrawal_id) == [1000]
 
 
-async def test_a_block_waits_for_who_is_about_to_ask_the_bank(env: Environment) -> None:
+async def test_blocking_an_account_waits_for_a_worker_that_is_about_to_call_the_bank(env: Environment) -> None:
     withdrawal_id = await env.withdraw()
     async with transaction(env.pool) as conn:
         assert await start_sending(conn, withdrawal_id, env.account, now=to_millisecond(utc_now())) is not None
@@ -652,56 +658,60 @@ async def test_a_block_waits_for_who_is_about_to_ask_the_bank(env: Environment) 
     await blocking
 
 
-async def test_what_the_bank_was_asked_about_before_the_block_is_followed_up(env: Environment) -> None:
+async def test_a_withdrawal_sent_before_its_account_was_blocked_is_reconciled(env: Environment) -> None:
     withdrawal_id = await env.withdraw()
     env.bank.wire.fault = "lost_reply"
     env.context.banks.production[BANK] = env.bank.adapter(read_s=0.3, transfers_url=f"{env.bank.url}/transfers/v1")
-    await env.works()
+    await env.run_worker()
     await _decide(env, Kyc.BLOCKED)
     env.bank.wire.fault = "up"
-    await env.works()
+    await env.run_worker()
     assert await env.status(withdrawal_id) == ("succeeded", None)
     assert await env.sent(withdrawal_id) == [1000]
     await env.assert_books_agree()
 
 
-async def test_what_the_bank_never_got_is_not_sent_again_while_the_account_is_blocked(env: Environment) -> None:
+async def test_a_withdrawal_the_bank_never_received_is_not_repeated_while_the_account_is_blocked(
+    env: Environment,
+) -> None:
     withdrawal_id = await env.withdraw()
     env.bank.wire.fault = "error500"
-    await env.works()
+    await env.run_worker()
     await _decide(env, Kyc.BLOCKED)
     env.bank.wire.fault = "up"
     env.context.now = lambda: utc_now() + 2 * LOST_CALL_WATCH
-    await env.works(rounds=3)
+    await env.run_worker(rounds=3)
     assert await env.status(withdrawal_id) == ("processing", None)
-    assert (len(env.puts()), await env.sent(withdrawal_id), await env.balance()) == (1, [], 9_000)
+    assert (len(env.transfer_requests()), await env.sent(withdrawal_id), await env.balance()) == (1, [], 9_000)
     await _decide(env, Kyc.APPROVED)
     env.bank.wire.fault = "refuse"
-    await env.works()
-    # What was held in between is no attempt: this no is believed as it would have been without the block.
+    await env.run_worker()
+    # Rounds in which it was held are no attempts, so this refusal is final, as it would be without the block.
     assert await env.status(withdrawal_id) == ("failed", "BANK_REFUSED")
     assert await env.balance() == 10_000
 
 
 @pytest.mark.parametrize("between", ["block", "database away"])
-async def test_what_comes_between_makes_no_no_believed(env: Environment, between: str) -> None:
+async def test_a_refusal_after_a_lost_reply_is_not_final_after_a_block_or_a_database_outage_either(
+    env: Environment, between: str
+) -> None:
     withdrawal_id = await env.withdraw()
     env.bank.wire.fault = "error500"
-    await env.works()
+    await env.run_worker()
     env.bank.wire.fault = "up"
     if between == "block":
         await _decide(env, Kyc.BLOCKED)
-        await env.works()
+        await env.run_worker()
         await _decide(env, Kyc.APPROVED)
     else:
-        await env.works_without_database()
+        await env.run_worker_without_database()
     env.bank.wire.fault = "refuse"
-    await env.works()
+    await env.run_worker()
     assert await env.status(withdrawal_id) == ("processing", None)
     assert await env.balance() == 9_000
 
 
-async def test_one_blocked_account_holds_nobody_else_up(env: Environment) -> None:
+async def test_a_blocked_account_does_not_hold_up_the_withdrawals_of_others(env: Environment) -> None:
     for _ in range(20):
         await env.withdraw(100)
     await _decide(env, Kyc.BLOCKED)
@@ -709,135 +719,139 @@ async def test_one_blocked_account_holds_nobody_else_up(env: Environment) -> Non
     other = Environment(env.context, await make_account(env.pool), env.bank)
     await put_money(env.pool, other.account, 10_000)
     withdrawal_id = await other.withdraw()
-    await other.works()
+    await other.run_worker()
     assert await other.status(withdrawal_id) == ("succeeded", None)
     assert await env.balance() == 8_000
 
 
-# The daily one
+# Daily withdrawals
 
 
 def at(day: date, hour: int) -> datetime:
     return datetime(day.year, day.month, day.day, hour, tzinfo=SAO_PAULO).astimezone(UTC)
 
 
-# Days to come, so that no instant of these tests lies before what the wallet has seen.
+# A day in the future, so that no instant of these tests is earlier than the wallet's entries.
 DAY = utc_now().astimezone(SAO_PAULO).date() + timedelta(days=1)
 
 
-async def _daily(env: Environment, keep_cents: int = 0) -> None:
+async def _switch_daily_on(env: Environment, keep_cents: int = 0) -> None:
     async with transaction(env.pool) as conn:
         await set_daily(conn, env.account, keep_cents=keep_cents)
 
 
-async def _made(env: Environment) -> list[tuple[int, str]]:
+async def _withdrawals_made(env: Environment) -> list[tuple[int, str]]:
     rows = await env.pool.fetch(
         "SELECT amount_cents, automatic_on FROM withdrawal WHERE account_id = $1 ORDER BY created_at", env.account
     )
     return [(row["amount_cents"], str(row["automatic_on"])) for row in rows]
 
 
-async def _look(env: Environment, day: date, hour: int = 19) -> int:
+async def _run_daily(env: Environment, day: date, hour: int = 19) -> int:
     env.context.now = lambda: at(day, hour)
     return await withdraw_daily(env.context)
 
 
-async def test_the_daily_one_sends_everything_above_what_is_to_stay(env: Environment) -> None:
-    await _daily(env, keep_cents=2_500)
-    assert await _look(env, DAY, hour=18) == 0
-    assert await _made(env) == []
-    assert await _look(env, DAY) == 1
-    assert await _made(env) == [(7_500, str(DAY))]
+async def test_the_daily_withdrawal_sends_everything_above_the_amount_to_keep(env: Environment) -> None:
+    await _switch_daily_on(env, keep_cents=2_500)
+    assert await _run_daily(env, DAY, hour=18) == 0
+    assert await _withdrawals_made(env) == []
+    assert await _run_daily(env, DAY) == 1
+    assert await _withdrawals_made(env) == [(7_500, str(DAY))]
     assert await env.balance() == 2_500
-    await env.works()
+    await env.run_worker()
     found = await env.pool.fetchval("SELECT doc FROM read_withdrawal WHERE account_id = $1", env.account)
     doc = msgspec.json.decode(found, type=WithdrawalDoc)
     assert (doc.status, doc.automatic) == ("succeeded", True)
     await env.assert_books_agree()
 
 
-async def test_there_is_one_a_day_whatever_comes_in_afterwards(env: Environment) -> None:
-    await _daily(env)
-    await _look(env, DAY)
+async def test_an_account_has_one_daily_withdrawal_a_day_whatever_is_credited_later(env: Environment) -> None:
+    await _switch_daily_on(env)
+    await _run_daily(env, DAY)
     await put_money(env.pool, env.account, 700, now=at(DAY, 20))
-    assert await _look(env, DAY, hour=21) == 0
-    assert await _look(env, DAY - timedelta(days=1)) == 0, "nor of a day before, by a clock that was set back"
-    assert await _look(env, DAY + timedelta(days=1), hour=3) == 0
-    assert await _look(env, DAY + timedelta(days=1)) == 1
-    assert await _made(env) == [(10_000, str(DAY)), (700, str(DAY + timedelta(days=1)))]
+    assert await _run_daily(env, DAY, hour=21) == 0
+    assert await _run_daily(env, DAY - timedelta(days=1)) == 0, (
+        "none for an earlier day either, by a clock that was set back"
+    )
+    assert await _run_daily(env, DAY + timedelta(days=1), hour=3) == 0
+    assert await _run_daily(env, DAY + timedelta(days=1)) == 1
+    assert await _withdrawals_made(env) == [(10_000, str(DAY)), (700, str(DAY + timedelta(days=1)))]
 
 
-async def test_the_daily_one_is_no_more_than_a_pix_may_be(env: Environment) -> None:
+async def test_the_daily_withdrawal_does_not_exceed_the_maximum_of_a_pix(env: Environment) -> None:
     await put_money(env.pool, env.account, PIX_CENTS_MAX, now=at(DAY, 8))
-    await _daily(env)
-    assert await _look(env, DAY) == 1
-    assert (await _made(env), await env.balance()) == ([(PIX_CENTS_MAX, str(DAY))], 10_000)
+    await _switch_daily_on(env)
+    assert await _run_daily(env, DAY) == 1
+    assert (await _withdrawals_made(env), await env.balance()) == ([(PIX_CENTS_MAX, str(DAY))], 10_000)
 
 
-async def test_two_workers_and_a_restart_make_one(env: Environment) -> None:
-    await _daily(env)
+async def test_concurrent_workers_and_lost_progress_make_one_daily_withdrawal(env: Environment) -> None:
+    await _switch_daily_on(env)
     env.context.now = lambda: at(DAY, 19)
     await asyncio.gather(*(withdraw_daily(env.context) for _ in range(6)))
-    assert await _made(env) == [(10_000, str(DAY))]
-    # What was looked at is forgotten: switched off and on again, or a backup that is a day old.
+    assert await _withdrawals_made(env) == [(10_000, str(DAY))]
+    # Its progress is lost: by switching it off and on, or by restoring a backup that is a day old.
     await put_money(env.pool, env.account, 700, now=at(DAY, 20))
     async with transaction(env.pool) as conn:
         await end_daily(conn, env.account)
-    await _daily(env)
-    assert await _look(env, DAY, hour=21) == 1
-    assert await _made(env) == [(10_000, str(DAY))]
+    await _switch_daily_on(env)
+    assert await _run_daily(env, DAY, hour=21) == 1
+    assert await _withdrawals_made(env) == [(10_000, str(DAY))]
     assert await env.balance() == 700
 
 
-async def test_an_account_that_another_worker_has_is_passed_over_and_not_waited_for(env: Environment) -> None:
-    await _daily(env)
+async def test_the_daily_withdrawal_skips_an_account_that_another_worker_holds(env: Environment) -> None:
+    await _switch_daily_on(env)
     async with transaction(env.pool) as conn:
         await conn.execute("SELECT FROM auto_withdrawal WHERE account_id = $1 FOR UPDATE", env.account)
-        await _look(env, DAY)
-    assert await _made(env) == []
-    await _look(env, DAY)
-    assert await _made(env) == [(10_000, str(DAY))]
+        await _run_daily(env, DAY)
+    assert await _withdrawals_made(env) == []
+    await _run_daily(env, DAY)
+    assert await _withdrawals_made(env) == [(10_000, str(DAY))]
 
 
-async def test_less_than_the_minimum_above_it_waits_for_another_day(env: Environment) -> None:
-    await _daily(env, keep_cents=9_901)
-    assert await _look(env, DAY) == 1
-    assert await _made(env) == []
-    await _daily(env, keep_cents=9_900)
-    assert await _look(env, DAY) == 0
-    assert await _look(env, DAY + timedelta(days=1)) == 1
-    assert await _made(env) == [(100, str(DAY + timedelta(days=1)))]
+async def test_a_daily_withdrawal_below_the_minimum_waits_for_another_day(env: Environment) -> None:
+    await _switch_daily_on(env, keep_cents=9_901)
+    assert await _run_daily(env, DAY) == 1
+    assert await _withdrawals_made(env) == []
+    await _switch_daily_on(env, keep_cents=9_900)
+    assert await _run_daily(env, DAY) == 0
+    assert await _run_daily(env, DAY + timedelta(days=1)) == 1
+    assert await _withdrawals_made(env) == [(100, str(DAY + timedelta(days=1)))]
 
 
-async def test_who_is_not_approved_or_has_switched_it_off_keeps_his_money(env: Environment) -> None:
-    await _daily(env)
+async def test_an_account_not_approved_or_switched_off_or_without_a_key_has_no_daily_withdrawal(
+    env: Environment,
+) -> None:
+    await _switch_daily_on(env)
     await env.pool.execute("UPDATE account SET kyc = 'pending' WHERE account_id = $1", env.account)
-    assert await _look(env, DAY) == 0
+    assert await _run_daily(env, DAY) == 0
     await env.pool.execute("UPDATE account SET kyc = 'approved' WHERE account_id = $1", env.account)
     async with transaction(env.pool) as conn:
         await end_daily(conn, env.account)
-    assert await _look(env, DAY) == 0
-    assert await _made(env) == []
+    assert await _run_daily(env, DAY) == 0
+    assert await _withdrawals_made(env) == []
     await env.pool.execute("UPDATE account SET pix_key = '' WHERE account_id = $1", env.account)
-    await _daily(env)
-    assert await _look(env, DAY) == 1
-    assert await _made(env) == []
+    await _switch_daily_on(env)
+    assert await _run_daily(env, DAY) == 1
+    assert await _withdrawals_made(env) == []
 
 
-async def test_the_sandboxs_money_is_sent_to_nobody(env: Environment, table_owner: Pool) -> None:
+async def test_a_sandbox_balance_has_no_daily_withdrawal(env: Environment, table_owner: Pool) -> None:
     account = await make_account(env.pool)
     await env.pool.execute(
         "INSERT INTO account_clock (account_id, test, balance_cents) VALUES ($1, true, 50000)", account
     )
     async with transaction(env.pool) as conn:
         await set_daily(conn, account, keep_cents=0)
-    assert await _look(env, DAY) == 1
+    assert await _run_daily(env, DAY) == 1
     assert await env.pool.fetchval("SELECT count(*) FROM withdrawal WHERE account_id = $1", account) == 0
     await table_owner.execute("DELETE FROM account_clock WHERE account_id = $1", account)
 
 
-async def test_a_balance_that_falls_meanwhile_is_looked_at_again(env: Environment) -> None:
-    await _daily(env)
+async def test_a_daily_withdrawal_refused_because_the_balance_fell_is_made_by_the_next_run(env: Environment) -> None:
+    await _switch_daily_on(env)
     now = to_millisecond(at(DAY, 19))
 
     async def look() -> Withdrawal | bool:
@@ -845,7 +859,7 @@ async def test_a_balance_that_falls_meanwhile_is_looked_at_again(env: Environmen
             return await daily_withdrawal(conn, day=DAY, now=now, bank="001", grace_s=0, fees=NO_FEES)
 
     async with transaction(env.pool) as conn:
-        # Asked for by hand, and not committed while the daily one reads the balance.
+        # A withdrawal requested by hand is not committed yet when the daily one reads the balance.
         await env.withdraw(1000, conn=conn)
         looking = asyncio.create_task(look())
         await asyncio.sleep(0.2)
@@ -853,23 +867,23 @@ async def test_a_balance_that_falls_meanwhile_is_looked_at_again(env: Environmen
     with pytest.raises(Refused) as refused:
         await looking
     assert refused.value.code.name == "INSUFFICIENT_BALANCE"
-    assert await _look(env, DAY) == 1
-    assert await _made(env) == [(1_000, "None"), (9_000, str(DAY))]
+    assert await _run_daily(env, DAY) == 1
+    assert await _withdrawals_made(env) == [(1_000, "None"), (9_000, str(DAY))]
 
 
 @pytest.mark.parametrize(
     ("given", "named"),
     [({"DAILY_WITHDRAWAL_HOUR": "24"}, "DAILY_WITHDRAWAL_HOUR"), ({"WITHDRAWAL_GRACE_S": "-1"}, "WITHDRAWAL_GRACE_S")],
 )
-def test_a_setting_that_cannot_be_is_named(given: dict[str, str], named: str) -> None:
+def test_an_invalid_withdrawal_setting_is_refused_by_name(given: dict[str, str], named: str) -> None:
     with pytest.raises(ValueError, match=named):
         settings_for(**given)
 
 
-# All together
+# The running system
 
 
-async def test_the_whole_system_pays_out_by_itself(system: System) -> None:
+async def test_the_running_system_completes_a_withdrawal_by_itself(system: System) -> None:
     async with new_merchant(system) as merchant, books_of(system) as books:
         client = merchant.production
         charge_id = await created_before(books, client, test=False, ago_s=60, lifetime_s=3600)

@@ -22,7 +22,7 @@ from domain.instants import iso
 from readmodels.charges.charge import ChargeDoc, charges_by_id
 from runtime.postgres import session
 from web.painel.charges.boleto_change import cancel_charge
-from web.painel.labels import CANCEL_REASONS, REFUSED, STATUS, refusal
+from web.painel.labels import CANCEL_REASONS, STATUS, refusal
 from web.painel.lists import PAGE
 from web.painel.page_request import PageRequest
 
@@ -78,8 +78,7 @@ async def _cancel_one(request: PageRequest, doc: ChargeDoc, reason: CancelReason
     except Refused as refused:
         current = await _current_result(request, doc)
         # Somebody else may have cancelled the charge meanwhile: it counts as cancelled then, not as refused.
-        is_known = refused.code in REFUSED
-        return CancelResult(current.doc, refusal(refused.code)) if current.fault and is_known else current
+        return CancelResult(current.doc, refusal(refused.code)) if current.fault else current
     return CancelResult(doc)
 
 
