@@ -83,15 +83,15 @@ def while_suspended(ask: Ask) -> Ask:
 # Accounts
 
 
-async def pix_for_somebody_else(world: World) -> Reply:
+async def pix_for_another_merchant(world: World) -> Reply:
     return await pix(account_id=str(world.theirs.account_id))(world)
 
 
-async def boleto_for_somebody_else(world: World) -> Reply:
+async def boleto_for_another_merchant(world: World) -> Reply:
     return await boleto(account_id=str(world.theirs.account_id))(world)
 
 
-async def dual_for_somebody_else(world: World) -> Reply:
+async def dual_for_another_merchant(world: World) -> Reply:
     return await both_legs(account_id=str(world.theirs.account_id))(world)
 
 
@@ -136,7 +136,7 @@ def unavailable(path: str, body: Callable[[], dict[str, Any]]) -> Ask:
     return ask
 
 
-def silent(make: Callable[[World], Awaitable[str]], ask_of: Callable[[World, str], Awaitable[Reply]]) -> Ask:
+def with_silent_bank(make: Callable[[World], Awaitable[str]], ask_of: Callable[[World, str], Awaitable[Reply]]) -> Ask:
     """Returns an Ask during which the bank does not answer; the charge must stay as it was."""
 
     async def ask(world: World) -> Reply:
@@ -155,14 +155,14 @@ def silent(make: Callable[[World], Awaitable[str]], ask_of: Callable[[World, str
 # Existing charges, named in the path or in the body
 
 
-def of_charge(action: str, body: Any = None) -> Callable[[World, str], Awaitable[Reply]]:
+def act_on_charge(action: str, body: Any = None) -> Callable[[World, str], Awaitable[Reply]]:
     async def ask(world: World, charge_id: str) -> Reply:
         return await world.test("POST", f"/v1/charges/{charge_id}/{action}", body)
 
     return ask
 
 
-def of_test_charge(action: str, body: Any = None) -> Callable[[World, str], Awaitable[Reply]]:
+def act_on_test_charge(action: str, body: Any = None) -> Callable[[World, str], Awaitable[Reply]]:
     async def ask(world: World, charge_id: str) -> Reply:
         return await world.test("POST", f"/v1/sandbox/charges/{charge_id}/{action}", body)
 
@@ -173,11 +173,11 @@ async def cancel_by_reference(world: World, charge_id: str) -> Reply:
     return await by_reference(charge_id=charge_id)(world)
 
 
-async def redate_it(world: World, charge_id: str) -> Reply:
+async def redate_charge(world: World, charge_id: str) -> Reply:
     return await redate(charge_id=charge_id, due_date=in_days(20))(world)
 
 
-def once(state: str, ask_of: Callable[[World, str], Awaitable[Reply]], *, boleto: bool = False) -> Ask:
+def on_charge_in_state(state: str, ask_of: Callable[[World, str], Awaitable[Reply]], *, boleto: bool = False) -> Ask:
     """Returns an Ask about a charge in this state, which must stay as it is."""
 
     async def ask(world: World) -> Reply:
@@ -191,7 +191,7 @@ def once(state: str, ask_of: Callable[[World, str], Awaitable[Reply]], *, boleto
     return ask
 
 
-def named_by(field: str, ask_with: Callable[..., Ask], whose: str, **more: Any) -> Ask:
+def by_foreign_reference(field: str, ask_with: Callable[..., Ask], whose: str, **more: Any) -> Ask:
     """Returns an Ask whose body names a charge of another merchant or mode, to be answered like an unknown charge."""
 
     async def ask(world: World) -> Reply:
@@ -238,10 +238,10 @@ async def pdf_of_pix(world: World) -> Reply:
 
 
 async def redate_pix(world: World) -> Reply:
-    return await redate_it(world, await world.pix())
+    return await redate_charge(world, await world.pix())
 
 
-async def key_no_key(world: World) -> Reply:
+async def look_up_invalid_key(world: World) -> Reply:
     return await world.test("GET", "/v1/idempotency-keys/%00")
 
 
@@ -254,7 +254,7 @@ async def token_expired(world: World) -> Reply:
     return await world.send("GET", "/v1/charges", token=token)
 
 
-def clock(**body: Any) -> Ask:
+def move_clock(**body: Any) -> Ask:
     async def ask(world: World) -> Reply:
         return await world.test("POST", "/v1/sandbox/clock", body)
 
@@ -292,7 +292,7 @@ async def refund_of_another_payment(world: World) -> Reply:
 # Schedules and mail
 
 
-def ended(change: str) -> Ask:
+def on_ended_schedule(change: str) -> Ask:
     async def ask(world: World) -> Reply:
         schedule_id = await world.schedule()
         ending = "UPDATE schedule SET status = $2 WHERE schedule_id = $1"
@@ -308,7 +308,7 @@ async def mail_of_cancelled(world: World) -> Reply:
     return await world.production("POST", f"/v1/portal/charges/{charge_id}/send-email", {"to": "ana@example.com"})
 
 
-async def mail_to_nobody(world: World) -> Reply:
+async def mail_without_address(world: World) -> Reply:
     charge_id = await world.pix("production", payer={"name": "Ana"})
     return await world.production("POST", f"/v1/portal/charges/{charge_id}/send-email", {})
 
@@ -324,7 +324,7 @@ def withdraw(**body: Any) -> Ask:
     return ask
 
 
-async def withdraw_more_than_is_there(world: World) -> Reply:
+async def withdraw_more_than_the_balance(world: World) -> Reply:
     fresh = await world.merchant()
     await world.fund(fresh)
     token = await world.token("production", of=fresh)

@@ -11,43 +11,43 @@ from domain.errors import Code
 from tests.conformance.asking import (
     LEFT_OUT,
     Ask,
+    act_on_charge,
+    act_on_test_charge,
     ambiguous,
     boleto,
-    boleto_for_somebody_else,
+    boleto_for_another_merchant,
     both_legs,
+    by_foreign_reference,
     by_reference,
     cancel_by_reference,
     cancel_withdrawal_twice,
-    clock,
-    dual_for_somebody_else,
-    ended,
-    key_no_key,
+    dual_for_another_merchant,
+    look_up_invalid_key,
     mail_of_cancelled,
-    mail_to_nobody,
-    named_by,
+    mail_without_address,
+    move_clock,
     no_longer_pending,
-    of_charge,
-    of_test_charge,
-    once,
+    on_charge_in_state,
+    on_ended_schedule,
     pdf_of_pix,
     pix,
-    pix_for_somebody_else,
+    pix_for_another_merchant,
     pix_without_a_location,
     redate,
-    redate_it,
+    redate_charge,
     redate_pix,
     refund,
     refund_of_another_payment,
     refund_twice,
     refund_without_balance,
     schedule,
-    silent,
     token_expired,
     unavailable,
     while_suspended,
     with_inactive_code,
+    with_silent_bank,
     withdraw,
-    withdraw_more_than_is_there,
+    withdraw_more_than_the_balance,
     without_address,
 )
 from tests.conformance.world import DESTINATION, NOBODY, SCHEDULES, schedule_body, yesterday
@@ -85,7 +85,7 @@ CASES: Final[tuple[Case, ...]] = (
     Case("createPixCharge", Code.VALIDATION_ERROR, "wrong-check-digits",
          pix("production", payer={"document": "12345678900"})),
     Case("createPixCharge", Code.CHARGE_NOT_FOUND, "account-of-nobody", pix(account_id=NOBODY)),
-    Case("createPixCharge", Code.CHARGE_NOT_FOUND, "account-of-another-merchant", pix_for_somebody_else),
+    Case("createPixCharge", Code.CHARGE_NOT_FOUND, "account-of-another-merchant", pix_for_another_merchant),
     Case("createPixCharge", Code.PIX_AVULSO_SUSPENDED, "production", while_suspended(pix("production"))),
     Case("createPixCharge", Code.BANK_UNAVAILABLE, "no-location-left", pix_without_a_location),
 
@@ -109,7 +109,7 @@ CASES: Final[tuple[Case, ...]] = (
     Case("createBoletoCharge", Code.VALIDATION_ERROR, "cpf-for-a-company",
          boleto(pagador={**PAGADOR, "tipoPessoa": "PESSOA_JURIDICA"})),
     Case("createBoletoCharge", Code.ACCOUNT_MISMATCH, "account-of-nobody", boleto(account_id=NOBODY)),
-    Case("createBoletoCharge", Code.ACCOUNT_MISMATCH, "account-of-another-merchant", boleto_for_somebody_else),
+    Case("createBoletoCharge", Code.ACCOUNT_MISMATCH, "account-of-another-merchant", boleto_for_another_merchant),
     Case("createBoletoCharge", Code.MERCHANT_ADDRESS_REQUIRED, "no-address", without_address(BOLETO, boleto_body)),
     Case("createBoletoCharge", Code.PIX_AVULSO_SUSPENDED, "boleto_pix",
          while_suspended(boleto("production", tipo="boleto_pix"))),
@@ -122,19 +122,22 @@ CASES: Final[tuple[Case, ...]] = (
     Case("createDualCharge", Code.INTEGRADOR_CODE_INVALID, "nonexistent", both_legs(integrador_code="INTG-000000")),
     Case("createDualCharge", Code.INTEGRADOR_CODE_INVALID, "inactive", with_inactive_code(DUAL, dual_body)),
     Case("createDualCharge", Code.VALIDATION_ERROR, "payer-missing", both_legs(payer=LEFT_OUT)),
-    Case("createDualCharge", Code.ACCOUNT_MISMATCH, "account-of-another-merchant", dual_for_somebody_else),
+    Case("createDualCharge", Code.ACCOUNT_MISMATCH, "account-of-another-merchant", dual_for_another_merchant),
     Case("createDualCharge", Code.MERCHANT_ADDRESS_REQUIRED, "no-address", without_address(DUAL, dual_body)),
     Case("createDualCharge", Code.PIX_AVULSO_SUSPENDED, "production", while_suspended(both_legs("production"))),
     Case("createDualCharge", Code.BANK_UNAVAILABLE, "registration-failed", unavailable(DUAL, dual_body)),
 
     Case("printBoleto", Code.CHARGE_NOT_FOUND, "no-boleto", pdf_of_pix),
 
-    *(Case("cancelCharge", Code.CHARGE_NOT_PENDING, state, once(state, of_charge("cancel")))
+    *(Case("cancelCharge", Code.CHARGE_NOT_PENDING, state, on_charge_in_state(state, act_on_charge("cancel")))
       for state in ("paid", "cancelled", "expired", "failed")),
-    *(Case("cancelCharge", Code.CHARGE_NOT_PENDING, f"{state}-boleto", once(state, of_charge("cancel"), boleto=True))
+    *(Case("cancelCharge", Code.CHARGE_NOT_PENDING, f"{state}-boleto",
+           on_charge_in_state(state, act_on_charge("cancel"), boleto=True))
       for state in ("paid", "cancelled", "expired", "failed")),
-    Case("cancelCharge", Code.BANK_UNAVAILABLE, "boleto", silent(lambda world: world.boleto(), of_charge("cancel"))),
-    Case("cancelCharge", Code.BANK_UNAVAILABLE, "dual", silent(lambda world: world.dual(), of_charge("cancel"))),
+    Case("cancelCharge", Code.BANK_UNAVAILABLE, "boleto",
+         with_silent_bank(lambda world: world.boleto(), act_on_charge("cancel"))),
+    Case("cancelCharge", Code.BANK_UNAVAILABLE, "dual",
+         with_silent_bank(lambda world: world.dual(), act_on_charge("cancel"))),
 
     Case("cancelChargeByReference", Code.CANCEL_REFERENCE_REQUIRED, "neither", by_reference()),
     Case("cancelChargeByReference", Code.CANCEL_REFERENCE_REQUIRED, "both",
@@ -147,13 +150,13 @@ CASES: Final[tuple[Case, ...]] = (
     Case("cancelChargeByReference", Code.CHARGE_NOT_FOUND, "none-pending-with-that-external_id",
          no_longer_pending(by_reference)),
     *(Case("cancelChargeByReference", Code.CHARGE_NOT_FOUND, f"{field}-of-{whose}",
-           named_by(field, by_reference, whose))
+           by_foreign_reference(field, by_reference, whose))
       for field in ("charge_id", "external_id") for whose in ("theirs", "production")),
     Case("cancelChargeByReference", Code.CANCEL_REFERENCE_AMBIGUOUS, "several-pending", ambiguous(by_reference)),
-    *(Case("cancelChargeByReference", Code.CHARGE_NOT_PENDING, state, once(state, cancel_by_reference))
+    *(Case("cancelChargeByReference", Code.CHARGE_NOT_PENDING, state, on_charge_in_state(state, cancel_by_reference))
       for state in ("paid", "cancelled", "expired", "failed")),
     Case("cancelChargeByReference", Code.BANK_UNAVAILABLE, "boleto",
-         silent(lambda world: world.boleto(), cancel_by_reference)),
+         with_silent_bank(lambda world: world.boleto(), cancel_by_reference)),
 
     Case("changeDueDate", Code.INVALID_DUE_DATE, "missing", redate(charge_id=NOBODY)),
     Case("changeDueDate", Code.INVALID_DUE_DATE, "malformed", redate(charge_id=NOBODY, due_date="30/06/2030")),
@@ -168,32 +171,35 @@ CASES: Final[tuple[Case, ...]] = (
     Case("changeDueDate", Code.CHARGE_NOT_FOUND, "none-pending-with-that-external_id",
          no_longer_pending(redate, due_date=in_days(20))),
     *(Case("changeDueDate", Code.CHARGE_NOT_FOUND, f"{field}-of-{whose}",
-           named_by(field, redate, whose, due_date=in_days(20)))
+           by_foreign_reference(field, redate, whose, due_date=in_days(20)))
       for field in ("charge_id", "external_id") for whose in ("theirs", "production")),
     Case("changeDueDate", Code.CHARGE_NOT_FOUND, "pix", redate_pix),
-    *(Case("changeDueDate", Code.CHARGE_NOT_PENDING, state, once(state, redate_it, boleto=True))
+    *(Case("changeDueDate", Code.CHARGE_NOT_PENDING, state, on_charge_in_state(state, redate_charge, boleto=True))
       for state in ("paid", "cancelled", "expired", "failed")),
     Case("changeDueDate", Code.CANCEL_REFERENCE_AMBIGUOUS, "several-pending",
          ambiguous(redate, due_date=in_days(20))),
-    Case("changeDueDate", Code.BANK_UNAVAILABLE, "boleto", silent(lambda world: world.boleto(), redate_it)),
+    Case("changeDueDate", Code.BANK_UNAVAILABLE, "boleto",
+         with_silent_bank(lambda world: world.boleto(), redate_charge)),
 
-    *(Case("simulatePayment", Code.CHARGE_NOT_PENDING, state, once(state, of_charge("simulate-payment")))
+    *(Case("simulatePayment", Code.CHARGE_NOT_PENDING, state,
+           on_charge_in_state(state, act_on_charge("simulate-payment")))
       for state in ("paid", "cancelled", "expired", "failed")),
     Case("simulatePayment", Code.BANK_UNAVAILABLE, "boleto",
-         silent(lambda world: world.boleto(), of_charge("simulate-payment"))),
-    Case("sandboxExpire", Code.CHARGE_NOT_PENDING, "paid", once("paid", of_test_charge("expire"))),
-    Case("sandboxFail", Code.CHARGE_NOT_PENDING, "paid", once("paid", of_test_charge("fail"))),
-    Case("sandboxFail", Code.BANK_UNAVAILABLE, "boleto", silent(lambda world: world.boleto(), of_test_charge("fail"))),
+         with_silent_bank(lambda world: world.boleto(), act_on_charge("simulate-payment"))),
+    Case("sandboxExpire", Code.CHARGE_NOT_PENDING, "paid", on_charge_in_state("paid", act_on_test_charge("expire"))),
+    Case("sandboxFail", Code.CHARGE_NOT_PENDING, "paid", on_charge_in_state("paid", act_on_test_charge("fail"))),
+    Case("sandboxFail", Code.BANK_UNAVAILABLE, "boleto",
+         with_silent_bank(lambda world: world.boleto(), act_on_test_charge("fail"))),
     Case("sandboxPay", Code.AMOUNT_INVALID, "a-number",
-         lambda world: of_test_charge("pay", {"amount": 10})(world, NOBODY)),
+         lambda world: act_on_test_charge("pay", {"amount": 10})(world, NOBODY)),
     Case("sandboxPay", Code.VALIDATION_ERROR, "times-of-11",
-         lambda world: of_test_charge("pay", {"times": 11})(world, NOBODY)),
+         lambda world: act_on_test_charge("pay", {"times": 11})(world, NOBODY)),
     Case("sandboxPay", Code.VALIDATION_ERROR, "paid_at-to-come",
-         lambda world: of_test_charge("pay", {"paid_at": "2999-01-01T00:00:00.000Z"})(world, NOBODY)),
+         lambda world: act_on_test_charge("pay", {"paid_at": "2999-01-01T00:00:00.000Z"})(world, NOBODY)),
     Case("sandboxPay", Code.BANK_UNAVAILABLE, "boleto",
-         silent(lambda world: world.boleto(), of_test_charge("pay", {}))),
+         with_silent_bank(lambda world: world.boleto(), act_on_test_charge("pay", {}))),
 
-    *(Case("advanceSandboxClock", Code.VALIDATION_ERROR, way, clock(**body))
+    *(Case("advanceSandboxClock", Code.VALIDATION_ERROR, way, move_clock(**body))
       for way, body in (("neither", {}), ("both", {"advance": "P1D", "to": "2030-01-01T00:00:00Z"}),
                         ("backwards", {"advance": "-P1D"}), ("over-a-year", {"advance": "P367D"}))),
 
@@ -224,15 +230,15 @@ CASES: Final[tuple[Case, ...]] = (
     Case("createSchedule", Code.MERCHANT_ADDRESS_REQUIRED, "no-address",
          without_address(SCHEDULES, lambda: schedule_body(
              payment_method="boleto", payer=dual_body()["payer"]), "production")),
-    *(Case(f"{change}Schedule", Code.SCHEDULE_ENDED, "ended", ended(change))
+    *(Case(f"{change}Schedule", Code.SCHEDULE_ENDED, "ended", on_ended_schedule(change))
       for change in ("pause", "resume", "cancel")),
     Case("sendChargeEmail", Code.CHARGE_NOT_PENDING, "cancelled", mail_of_cancelled),
-    Case("sendChargeEmail", Code.PAYER_EMAIL_REQUIRED, "payer-without-address", mail_to_nobody),
+    Case("sendChargeEmail", Code.PAYER_EMAIL_REQUIRED, "payer-without-address", mail_without_address),
     Case("createWithdrawal", Code.AMOUNT_INVALID, "a-number", withdraw(amount=2)),
     Case("createWithdrawal", Code.AMOUNT_INVALID, "missing", withdraw()),
     Case("createWithdrawal", Code.WITHDRAWAL_BELOW_MINIMUM, "0.99", withdraw(amount="0.99")),
-    Case("createWithdrawal", Code.INSUFFICIENT_BALANCE, "more-than-is-there", withdraw_more_than_is_there),
+    Case("createWithdrawal", Code.INSUFFICIENT_BALANCE, "more-than-is-there", withdraw_more_than_the_balance),
     Case("cancelWithdrawal", Code.WITHDRAWAL_NOT_CANCELLABLE, "cancelled", cancel_withdrawal_twice),
-    Case("getIdempotencyKey", Code.IDEMPOTENCY_KEY_INVALID, "not-printable", key_no_key),
+    Case("getIdempotencyKey", Code.IDEMPOTENCY_KEY_INVALID, "not-printable", look_up_invalid_key),
 )
 # fmt: on

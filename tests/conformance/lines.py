@@ -31,8 +31,8 @@ GENERATED: Final = frozenset(
     {
         *(("test_every_operation", f"{rule.name}-{route.name}") for rule, route in RULED),
         *(("test_error", case.id) for case in CASES),
-        *(("test_granted", route.name) for route in ROUTES),
-        *(("test_replayed", route.name) for route in ROUTES if route.key),
+        *(("test_every_valid_request_succeeds", route.name) for route in ROUTES),
+        *(("test_every_creation_is_replayed", route.name) for route in ROUTES if route.key),
     }
 )
 """Name and parameter of each generated test that a line may point to."""

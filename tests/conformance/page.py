@@ -81,7 +81,9 @@ def _endpoint(endpoint: Endpoint) -> Iterator[str]:
     scopes = " or ".join(f"`{scope}`" for scope in endpoint.scopes)
     key = "; header `Idempotency-Key` required" if endpoint.key else ""
     yield f"{endpoint.where[0].upper()}{endpoint.where[1:]}. Scope {scopes}{key}. Operation `{name}`.\n"
-    granted = [f"{HERE}::test_granted[{name}]"] + ([f"{HERE}::test_replayed[{name}]"] if endpoint.key else [])
+    granted = [f"{HERE}::test_every_valid_request_succeeds[{name}]"] + (
+        [f"{HERE}::test_every_creation_is_replayed[{name}]"] if endpoint.key else []
+    )
     rows = [(endpoint.answers, endpoint.answers[:3], _tests(granted))]
     rows += [(says, _answer(code), _reached(name, code)) for code, says in endpoint.errors]
     yield from _table(("Line", "Answer", "Test"), rows)
@@ -104,13 +106,13 @@ def _reached(operation: str, code: Code) -> str:
     """Returns the generated tests of a line; those that differ only in their way are written as one."""
     nodes = ways(operation, code)
     start = f"{HERE}::test_error[{operation}-{code.name}-"
-    told = [_tests(node for node in nodes if not node.startswith(start))]
+    tests = [_tests(node for node in nodes if not node.startswith(start))]
     ends = [node.removeprefix(start).removesuffix("]") for node in nodes if node.startswith(start)]
     if len(ends) == 1:
-        told.append(_code(f"{start.replace(HERE, _SHORT)}{ends[0]}]"))
+        tests.append(_code(f"{start.replace(HERE, _SHORT)}{ends[0]}]"))
     elif ends:
-        told.append(f"{_code(start.replace(HERE, _SHORT) + '*]')} with {', '.join(map(_code, ends))}")
-    return "<br>".join(each for each in told if each)
+        tests.append(f"{_code(start.replace(HERE, _SHORT) + '*]')} with {', '.join(map(_code, ends))}")
+    return "<br>".join(each for each in tests if each)
 
 
 def _code(text: str) -> str:

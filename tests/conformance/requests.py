@@ -37,7 +37,7 @@ RESOURCES: Final[dict[str, tuple[str, Owned]]] = {
     "charge_id": ("CHARGE_NOT_FOUND", lambda world, mode, of: world.pix(mode, of)),
     "refund_id": ("REFUND_NOT_FOUND", lambda world, mode, of: world.refund(mode, of)),
     "delivery_id": ("DELIVERY_NOT_FOUND", lambda world, mode, of: world.delivery(mode, of)),
-    "request_id": ("REQUEST_NOT_FOUND", lambda world, mode, of: world.logged(mode, of)),
+    "request_id": ("REQUEST_NOT_FOUND", lambda world, mode, of: world.logged_request(mode, of)),
     "schedule_id": ("SCHEDULE_NOT_FOUND", lambda world, mode, of: world.schedule(of)),
     "withdrawal_id": ("WITHDRAWAL_NOT_FOUND", lambda world, mode, of: world.withdrawal(of)),
 }

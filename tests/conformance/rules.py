@@ -85,11 +85,11 @@ async def _bad_bearer(world: World, route: Route) -> Reply:
     return await good(world, route, token="nobody")
 
 
-async def _too_often(world: World, route: Route) -> Reply:
+async def _rate_limited(world: World, route: Route) -> Reply:
     """Sends the request again when it was admitted: on a busy machine a second may pass, which refills the bucket, or
     Redis may be too slow to be asked."""
     for _ in range(_TRIES):
-        reply = await good(world, route, token=await world.spent())
+        reply = await good(world, route, token=await world.token_without_requests_left())
         if reply.status == Code.RATE_LIMITED.status:
             break
         await asyncio.sleep(_PAUSE_S)
@@ -141,19 +141,19 @@ async def _no_such_parameter(world: World, route: Route) -> Reply:
 
 
 async def _limit_of_zero(world: World, route: Route) -> Reply:
-    return await _of_own(world, route, "limit=0")
+    return await _own_resource_with_query(world, route, "limit=0")
 
 
 async def _limit_of_no_number(world: World, route: Route) -> Reply:
-    return await _of_own(world, route, "limit=1.5")
+    return await _own_resource_with_query(world, route, "limit=1.5")
 
 
 async def _cursor_by_hand(world: World, route: Route) -> Reply:
-    return await _of_own(world, route, "cursor=eyJhIjoxfQ")
+    return await _own_resource_with_query(world, route, "cursor=eyJhIjoxfQ")
 
 
-async def _day_that_is_none(world: World, route: Route) -> Reply:
-    return await _of_own(world, route, f"{_days(route)[0]}=2026-02-30")
+async def _nonexistent_day(world: World, route: Route) -> Reply:
+    return await _own_resource_with_query(world, route, f"{_days(route)[0]}=2026-02-30")
 
 
 async def _no_such_scenario(world: World, route: Route) -> Reply:
@@ -181,18 +181,18 @@ async def _unknown_id(world: World, route: Route) -> Reply:
     return unknown
 
 
-async def _key_for_something_else(world: World, route: Route) -> Reply:
+async def _key_with_another_body(world: World, route: Route) -> Reply:
     key = World.new_key()
     path, body = await created(world, route, key)
     return await good(world, route, path=path, body={**body, "another": 1}, key=key)
 
 
-async def _key_at_work(world: World, route: Route) -> Reply:
+async def _key_in_progress(world: World, route: Route) -> Reply:
     """Sends the request again when it was admitted: without a lock, because Redis was too slow, no request waits."""
     path = await path_to_create(world, route)
     for _ in range(_TRIES):
         key = World.new_key()
-        async with world.at_work(mode_of(route), key):
+        async with world.key_in_progress(mode_of(route), key):
             reply = await good(world, route, path=path, key=key)
         if reply.status == Code.IDEMPOTENCY_IN_PROGRESS.status:
             break
@@ -258,7 +258,7 @@ async def granted(world: World, route: Route) -> Reply:
     if (asked := GRANTED.get(route.name)) is not None:
         path, body = await asked(world)
         return await good(world, route, path=path, body=body)
-    return await good(world, route, path=path_of(route, await _own(world, route)))
+    return await good(world, route, path=path_of(route, await _own_id(world, route)))
 
 
 async def replayed(world: World, route: Route) -> tuple[Reply, Reply]:
@@ -271,7 +271,7 @@ async def replayed(world: World, route: Route) -> tuple[Reply, Reply]:
     return first, await good(world, route, path=path, body=spelled, key=key)
 
 
-async def _own(world: World, route: Route) -> str:
+async def _own_id(world: World, route: Route) -> str:
     """Returns the identifier of a resource of `mine` that the route's path may name."""
     name = identifier_of(route)
     if name is None:
@@ -281,9 +281,9 @@ async def _own(world: World, route: Route) -> str:
     return await RESOURCES[name][1](world, mode_of(route), world.mine)
 
 
-async def _of_own(world: World, route: Route, query: str) -> Reply:
+async def _own_resource_with_query(world: World, route: Route, query: str) -> Reply:
     """Sends `query` for a resource that exists, because its existence may be checked before the query."""
-    own = await _own(world, route)
+    own = await _own_id(world, route)
     return await good(world, route, path=f"{path_of(route, own)}?{query}")
 
 
@@ -329,7 +329,7 @@ RULES: Final = (
          says="No bearer token: 401 with WWW-Authenticate."),
     Rule(name="bad_bearer", where="Authentication 1", code=Code.UNAUTHENTICATED, of=_every, ask=_bad_bearer,
          says="A bearer token nobody issued: 401."),
-    Rule(name="too_often", where="Errors, 429; contract 14", code=Code.RATE_LIMITED, of=_every, ask=_too_often,
+    Rule(name="too_often", where="Errors, 429; contract 14", code=Code.RATE_LIMITED, of=_every, ask=_rate_limited,
          says="The credential's bucket is empty: 429 with Retry-After."),
     Rule(name="wrong_mode", where="Sandbox-only errors; contract 1, 13", code=Code.SANDBOX_ONLY,
          of=lambda route: route.mode is not None, ask=_wrong_mode,
@@ -354,9 +354,9 @@ RULES: Final = (
     Rule(name="bad_key", where="contract 2", code=Code.IDEMPOTENCY_KEY_INVALID, of=lambda route: route.key,
          ask=_bad_key, says="An Idempotency-Key over 255 characters: 400."),
     Rule(name="key_reused", where="Idempotency", code=Code.IDEMPOTENCY_KEY_REUSED, of=lambda route: route.key,
-         ask=_key_for_something_else, says="The same key with a different body: 409."),
+         ask=_key_with_another_body, says="The same key with a different body: 409."),
     Rule(name="key_at_work", where="contract 4", code=Code.IDEMPOTENCY_IN_PROGRESS,
-         of=_declares(Code.IDEMPOTENCY_IN_PROGRESS), ask=_key_at_work,
+         of=_declares(Code.IDEMPOTENCY_IN_PROGRESS), ask=_key_in_progress,
          says="The same key while the first is at work for too long: 409 with Retry-After."),
     Rule(name="not_approved", where="contract 14", code=Code.KYC_REQUIRED, of=_declares(Code.KYC_REQUIRED),
          ask=unapproved, says="Production, and the account's registration is not approved: 403."),
@@ -369,7 +369,7 @@ RULES: Final = (
     Rule(name="cursor_by_hand", where="Limits 1, 2", code=Code.CURSOR_INVALID, of=_has("cursor"), ask=_cursor_by_hand,
          says="A cursor that the list did not write: 400."),
     Rule(name="no_such_day", where="contract 2", code=Code.DATE_RANGE_INVALID, of=lambda route: bool(_days(route)),
-         ask=_day_that_is_none, says="A range whose day does not exist: 400."),
+         ask=_nonexistent_day, says="A range whose day does not exist: 400."),
     *(
         Rule(name=f"unknown_{name}", where="What the service does 9", code=Code[code], of=_names(Code[code]),
              ask=_unknown_id,

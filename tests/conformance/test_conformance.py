@@ -33,7 +33,7 @@ async def world(servers: Any, pool: Pool) -> AsyncIterator[World]:
         yield opened
 
 
-def refused(world: World, route: Route, reply: Reply, code: Code) -> None:
+def assert_refused(world: World, route: Route, reply: Reply, code: Code) -> None:
     """Asserts that the reply is this refusal in full: status, envelope, the link to the code's page, and the code and
     headers that the OpenAPI document declares."""
     error = envelope(reply)
@@ -43,9 +43,9 @@ def refused(world: World, route: Route, reply: Reply, code: Code) -> None:
         assert int(str(reply.header("retry-after"))) >= 1, reply
     if code is Code.METHOD_NOT_ALLOWED:
         return  # a refusal of the path: no operation declares it
-    told = world.document["paths"][plain(route)][route.method.lower()]["responses"][str(reply.status)]
-    assert code.name in told["content"]["application/json"]["examples"]
-    always = [name for name, header in told["headers"].items() if header.get("required", True)]
+    declared_answer = world.document["paths"][plain(route)][route.method.lower()]["responses"][str(reply.status)]
+    assert code.name in declared_answer["content"]["application/json"]["examples"]
+    always = [name for name, header in declared_answer["headers"].items() if header.get("required", True)]
     assert [name for name in always if reply.header(name.lower()) is None] == [], reply
 
 
@@ -53,11 +53,12 @@ def refused(world: World, route: Route, reply: Reply, code: Code) -> None:
     ("rule", "route"), [pytest.param(rule, route, id=f"{rule.name}-{route.name}") for rule, route in RULED]
 )
 async def test_every_operation(world: World, rule: Rule, route: Route) -> None:
-    refused(world, route, await rule.ask(world, route), rule.code)
+    """Every operation that a rule applies to refuses with the rule's code."""
+    assert_refused(world, route, await rule.ask(world, route), rule.code)
 
 
 @pytest.mark.parametrize("route", [pytest.param(route, id=route.name) for route in ROUTES])
-async def test_granted(world: World, route: Route) -> None:
+async def test_every_valid_request_succeeds(world: World, route: Route) -> None:
     reply = await granted(world, route)
     assert reply.status == min(status for status in route.answers if not (route.key and status == 200)), reply
     if route.name == "printBoleto":
@@ -69,7 +70,7 @@ async def test_granted(world: World, route: Route) -> None:
 
 
 @pytest.mark.parametrize("route", [pytest.param(route, id=route.name) for route in ROUTES if route.key])
-async def test_replayed(world: World, route: Route) -> None:
+async def test_every_creation_is_replayed(world: World, route: Route) -> None:
     first, again = await replayed(world, route)
     assert (first.status, again.status) == (201, 200), again
     assert first.json() == again.json()
@@ -80,14 +81,15 @@ async def test_replayed(world: World, route: Route) -> None:
 @pytest.mark.parametrize(
     "route", [pytest.param(route, id=route.name) for route in ROUTES if Code.KYC_REQUIRED not in route.errors]
 )
-async def test_approval_is_asked_for_creations_alone(world: World, route: Route) -> None:
+async def test_only_operations_that_declare_kyc_required_answer_it(world: World, route: Route) -> None:
     reply = await unapproved(world, route)
     assert reply.status < 400 or reply.code() != "KYC_REQUIRED", reply
 
 
 @pytest.mark.parametrize("case", [pytest.param(case, id=case.id) for case in CASES])
 async def test_error(world: World, case: Case) -> None:
-    refused(world, BY_NAME[case.operation], await case.ask(world), case.code)
+    """An operation's own error is answered to the request of each of its cases."""
+    assert_refused(world, BY_NAME[case.operation], await case.ask(world), case.code)
 
 
 CLIENT = {"grant_type": "client_credentials", "client_id": "nobody", "client_secret": "nothing"}
@@ -97,12 +99,12 @@ CLIENT = {"grant_type": "client_credentials", "client_id": "nobody", "client_sec
     ("fields", "status", "error"),
     [
         pytest.param({**CLIENT, "grant_type": "password"}, 400, "unsupported_grant_type", id="another-grant"),
-        pytest.param(CLIENT, 401, "invalid_client", id="client-of-nobody"),
+        pytest.param(CLIENT, 401, "invalid_client", id="unknown-client"),
         pytest.param({"grant_type": "client_credentials"}, 401, "invalid_client", id="no-client"),
-        pytest.param({}, 400, "invalid_request", id="nothing"),
+        pytest.param({}, 400, "invalid_request", id="no-fields"),
     ],
 )
-async def test_token_error(world: World, fields: dict[str, str], status: int, error: str) -> None:
+async def test_token_errors_follow_rfc_6749(world: World, fields: dict[str, str], status: int, error: str) -> None:
     """The token endpoint answers errors as in RFC 6749 section 5.2, and not in the envelope."""
     for headers, body in (
         ([(b"content-type", b"application/x-www-form-urlencoded")], urlencode(fields).encode()),
@@ -115,7 +117,7 @@ async def test_token_error(world: World, fields: dict[str, str], status: int, er
 
 
 @pytest.mark.parametrize("code", [pytest.param(code, id=code.name) for code in Code])
-def test_every_code_has_its_page(world: World, code: Code) -> None:
+def test_every_code_has_a_documentation_page(world: World, code: Code) -> None:
     status, page = world.pages[code]
     assert status == 200
     assert code.name in page

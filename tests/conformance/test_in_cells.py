@@ -1,4 +1,4 @@
-"""The whole suite once more, with merchants spread over four cells: two servers with two schemas each.
+"""The whole suite again, with merchants spread over four cells: two servers with two schemas each.
 
 The merchant that asks and the other merchant are on different servers; each request is routed to its cell by the ids
 and tokens that it carries. QUITA_TEST_CITUS names a second server to use in place of one of our own.
@@ -13,26 +13,26 @@ import pytest_asyncio
 
 from runtime.cells.number import in_cell
 from tests.conformance.test_conformance import (
-    test_approval_is_asked_for_creations_alone,
     test_error,
-    test_every_code_has_its_page,
+    test_every_code_has_a_documentation_page,
+    test_every_creation_is_replayed,
     test_every_operation,
-    test_granted,
-    test_replayed,
-    test_token_error,
+    test_every_valid_request_succeeds,
+    test_only_operations_that_declare_kyc_required_answer_it,
+    test_token_errors_follow_rfc_6749,
 )
 from tests.conformance.world import World, open_world
 from tests.support.cells import given_server, open_cells
 
 pytestmark = pytest.mark.heavy
 __all__ = (
-    "test_approval_is_asked_for_creations_alone",
     "test_error",
-    "test_every_code_has_its_page",
+    "test_every_code_has_a_documentation_page",
+    "test_every_creation_is_replayed",
     "test_every_operation",
-    "test_granted",
-    "test_replayed",
-    "test_token_error",
+    "test_every_valid_request_succeeds",
+    "test_only_operations_that_declare_kyc_required_answer_it",
+    "test_token_errors_follow_rfc_6749",
 )
 
 

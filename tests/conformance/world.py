@@ -107,7 +107,7 @@ class World:
         """Returns a token with all scopes, in the route's mode."""
         return await self.token(mode_of(route), of=of)
 
-    async def spent(self) -> str:
+    async def token_without_requests_left(self) -> str:
         """Returns a test token whose credential has no request left: it has one a second, which is used up here."""
         token = await self.token(of=self.limited)
         await self.send("GET", "/v1/charges", token=token)
@@ -172,16 +172,16 @@ class World:
         of = BoletoPaymentFacts(
             source=secrets.token_hex(10), method="boleto", nosso_numero=number, integrador_code=None, txid=None
         )
-        await self._arrives(charge_id, 15_000, days_ago=0, end_to_end_id=None, boleto=of)
+        await self._record_payment(charge_id, 15_000, days_ago=0, end_to_end_id=None, boleto=of)
         return charge_id
 
     async def paid_long_ago(self, days: int) -> str:
         """Returns the id of a PIX charge that was paid `days` days ago."""
         charge_id = await self.pix()
-        await self._arrives(charge_id, 1000, days_ago=days, end_to_end_id=_end_to_end_id(days))
+        await self._record_payment(charge_id, 1000, days_ago=days, end_to_end_id=_end_to_end_id(days))
         return charge_id
 
-    async def _arrives(self, charge_id: str, cents: int, *, days_ago: int, **more: Any) -> None:
+    async def _record_payment(self, charge_id: str, cents: int, *, days_ago: int, **more: Any) -> None:
         now = datetime.now(UTC)
         confirmation = Confirmation(
             charge_id=UUID(charge_id),
@@ -218,7 +218,7 @@ class World:
         if mode == "test":
             await self.send("POST", f"/v1/charges/{charge_id}/simulate-payment", token=token)
         else:
-            await self._arrives(charge_id, 1000, days_ago=0, end_to_end_id=_end_to_end_id())
+            await self._record_payment(charge_id, 1000, days_ago=0, end_to_end_id=_end_to_end_id())
         reply = await self.send("POST", f"/v1/charges/{charge_id}/refunds", {}, token=token, key=self.new_key())
         assert reply.status == 201, reply
         refund_id: str = reply.json()["refund_id"]
@@ -227,7 +227,7 @@ class World:
     async def fund(self, of: MerchantCreated) -> None:
         """Credits 1000.00 to the production wallet."""
         charge_id = await self.pix("production", of, amount="1000.00")
-        await self._arrives(charge_id, 100_000, days_ago=0, end_to_end_id=_end_to_end_id())
+        await self._record_payment(charge_id, 100_000, days_ago=0, end_to_end_id=_end_to_end_id())
 
     async def withdrawal(self, of: MerchantCreated | None = None) -> str:
         """Creates a withdrawal and returns its id."""
@@ -268,7 +268,7 @@ class World:
         delivery_id: str = page.json()["data"][0]["delivery_id"]
         return delivery_id
 
-    async def logged(self, mode: str = "test", of: MerchantCreated | None = None) -> str:
+    async def logged_request(self, mode: str = "test", of: MerchantCreated | None = None) -> str:
         """Writes a request to the request log and returns its id."""
         account_id, request_id = (of or self.mine).account_id, f"req_{secrets.token_hex(8)}"
         async with transaction(self.pool_of(account_id)) as conn:
@@ -327,7 +327,7 @@ class World:
                 await resume_pix(conn, now=now)
 
     @asynccontextmanager
-    async def at_work(self, mode: str, key: str) -> AsyncIterator[None]:
+    async def key_in_progress(self, mode: str, key: str) -> AsyncIterator[None]:
         """While it is open, another request holds this idempotency key for longer than a second request waits."""
         locks = self.api.app.state.context.locks
         name = (Owner.of(self.mine.account_id, mode == "test"), key)

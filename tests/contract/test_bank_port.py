@@ -1,5 +1,5 @@
-"""What banks/protocol.py promises of a bank, shown by every bank there is: the adapter on its wire, over real HTTP, and
-the simulated bank as workers use it in sandbox mode."""
+"""The promises of banks/protocol.py, kept by each bank: the adapter over real HTTP, and the simulated bank as workers
+use it in sandbox mode."""
 
 from collections.abc import AsyncIterator
 from datetime import timedelta
@@ -28,7 +28,7 @@ ADAPTER, SIMULATED = "the adapter of Banco do Brasil", "the simulated bank"
 
 
 class Subject:
-    """A bank as workers have it, and the books in which payers pay."""
+    """A bank as workers use it, and the simulated bank's books, in which payers pay."""
 
     def __init__(self, bank: Bank, books: SimulatedBank) -> None:
         self.bank = bank
@@ -54,7 +54,7 @@ class Subject:
         return Cobv(**(given | fields))
 
     async def paid(self, cob: Cob) -> str:
-        """The endToEndId of a payment of the cob."""
+        """Pay the cob. Returns the payment's endToEndId."""
         end_to_end_id = f"E00000000{new_id().hex[:23]}"
         paid = PayerPix(end_to_end_id=end_to_end_id, txid=cob.txid, amount_cents=cob.amount_cents, paid_at=utc_now())
         await self.books.receive([paid], tell=False)
@@ -78,7 +78,7 @@ async def subject(request: pytest.FixtureRequest, pool: Pool) -> AsyncIterator[S
 # PIX
 
 
-async def test_a_cob_put_twice_is_one(subject: Subject) -> None:
+async def test_putting_a_cob_twice_registers_it_once(subject: Subject) -> None:
     cob = await subject.cob()
     first = await subject.bank.pix.put_cob(cob)
     assert isinstance(first, Done)
@@ -89,7 +89,7 @@ async def test_a_cob_put_twice_is_one(subject: Subject) -> None:
     assert (state.txid, state.received) == (cob.txid, [])
 
 
-async def test_what_nobody_registered_is_not_found(subject: Subject) -> None:
+async def test_an_unregistered_cob_or_boleto_is_not_found(subject: Subject) -> None:
     txid = new_id().hex
     assert await subject.bank.pix.get_cob(txid) == NotFound()
     assert await subject.bank.pix.remove_cob(txid) == NotFound()
@@ -97,7 +97,7 @@ async def test_what_nobody_registered_is_not_found(subject: Subject) -> None:
     assert await subject.bank.boletos.find_boleto(new_boleto().number) == NotFound()
 
 
-async def test_a_removed_cob_stays_removed_however_often_asked(subject: Subject) -> None:
+async def test_removing_a_cob_again_succeeds_and_it_cannot_be_put_or_revised_again(subject: Subject) -> None:
     cob = await subject.cob()
     assert isinstance(await subject.bank.pix.put_cob(cob), Done)
     assert [await subject.bank.pix.remove_cob(cob.txid) for _ in range(2)] == [Done(None), Done(None)]
@@ -105,7 +105,7 @@ async def test_a_removed_cob_stays_removed_however_often_asked(subject: Subject)
     assert isinstance(await subject.bank.pix.revise_cob(cob.txid, utc_now() + timedelta(hours=2)), Rejected)
 
 
-async def test_a_paid_cob_shows_who_paid_and_is_not_removed(subject: Subject) -> None:
+async def test_a_paid_cob_shows_its_payment_and_cannot_be_removed(subject: Subject) -> None:
     cob = await subject.cob()
     assert isinstance(await subject.bank.pix.put_cob(cob), Done)
     before = utc_now() - timedelta(minutes=1)
@@ -119,7 +119,7 @@ async def test_a_paid_cob_shows_who_paid_and_is_not_removed(subject: Subject) ->
     assert state.received[0] in listed.value
 
 
-async def test_a_revised_cob_ends_when_it_was_told_to(subject: Subject) -> None:
+async def test_a_revised_cob_expires_at_the_new_instant(subject: Subject) -> None:
     cob = await subject.cob()
     assert isinstance(await subject.bank.pix.put_cob(cob), Done)
     until = utc_now() + timedelta(hours=5)
@@ -138,7 +138,7 @@ TERMS = PaymentTerms(
 )  # fmt: skip
 
 
-async def test_a_cobv_put_twice_is_one_with_the_terms_it_was_asked_for_with(subject: Subject) -> None:
+async def test_putting_a_cobv_twice_registers_it_once_with_its_terms(subject: Subject) -> None:
     cobv = await subject.cobv()
     assert [await subject.bank.cobvs.put_cobv(cobv) for _ in range(2)] == [Done(None), Done(None)]
     booked = await subject.books.booked(cobv.txid)
@@ -150,7 +150,7 @@ async def test_a_cobv_put_twice_is_one_with_the_terms_it_was_asked_for_with(subj
     assert isinstance(await subject.bank.cobvs.put_cobv(taken), Rejected)
 
 
-async def test_terms_in_amounts_and_in_percents_arrive_as_they_were_asked_for(subject: Subject) -> None:
+async def test_terms_in_amounts_and_in_percents_are_registered_unchanged(subject: Subject) -> None:
     days = [today() + timedelta(days=each) for each in (1, 2, 3)]
     for terms in (
         PaymentTerms(fine=Fine(amount_cents=200), interest=Interest(month_bps=100), payable_days=30),
@@ -164,14 +164,14 @@ async def test_terms_in_amounts_and_in_percents_arrive_as_they_were_asked_for(su
         assert booked.agreed == terms
 
 
-async def test_a_cobv_nobody_registered_is_not_found(subject: Subject) -> None:
+async def test_an_unregistered_cobv_is_not_found(subject: Subject) -> None:
     txid = new_id().hex
     assert await subject.bank.cobvs.get_cobv(txid) == NotFound()
     assert await subject.bank.cobvs.remove_cobv(txid) == NotFound()
     assert await subject.bank.cobvs.revise_cobv(txid, today(), TERMS) == NotFound()
 
 
-async def test_a_removed_cobv_stays_removed_however_often_asked(subject: Subject) -> None:
+async def test_removing_a_cobv_again_succeeds_and_it_cannot_be_put_or_revised_again(subject: Subject) -> None:
     cobv = await subject.cobv()
     assert await subject.bank.cobvs.put_cobv(cobv) == Done(None)
     assert [await subject.bank.cobvs.remove_cobv(cobv.txid) for _ in range(2)] == [Done(None), Done(None)]
@@ -179,7 +179,7 @@ async def test_a_removed_cobv_stays_removed_however_often_asked(subject: Subject
     assert isinstance(await subject.bank.cobvs.revise_cobv(cobv.txid, cobv.due_on, TERMS), Rejected)
 
 
-async def test_a_new_due_date_of_a_cobv_takes_its_terms_along(subject: Subject) -> None:
+async def test_a_new_due_date_of_a_cobv_keeps_its_terms(subject: Subject) -> None:
     cobv = await subject.cobv()
     assert await subject.bank.cobvs.put_cobv(cobv) == Done(None)
     later = cobv.due_on + timedelta(days=40)
@@ -190,7 +190,7 @@ async def test_a_new_due_date_of_a_cobv_takes_its_terms_along(subject: Subject) 
     assert abs((booked.ends_at - expires_at(TERMS, later)).total_seconds()) <= 1
 
 
-async def test_a_paid_cobv_shows_its_parts_and_is_not_removed(subject: Subject) -> None:
+async def test_a_paid_cobv_shows_fine_and_interest_and_cannot_be_removed(subject: Subject) -> None:
     cobv = await subject.cobv()
     assert await subject.bank.cobvs.put_cobv(cobv) == Done(None)
     paid = PayerPix(
@@ -206,20 +206,20 @@ async def test_a_paid_cobv_shows_its_parts_and_is_not_removed(subject: Subject) 
     assert isinstance(await subject.bank.cobvs.remove_cobv(cobv.txid), Rejected)
 
 
-async def test_locations_are_made_ahead_and_are_short_enough_for_a_code(subject: Subject) -> None:
+async def test_created_locations_are_unique_and_at_most_77_characters_without_scheme(subject: Subject) -> None:
     made = await subject.bank.pix.create_locations(3)
     assert isinstance(made, Done)
     assert 1 <= len({location.location_id for location in made.value}) == len(made.value) <= 3
     assert all(len(location.location) <= 77 and "://" not in location.location for location in made.value)
 
 
-async def test_a_callback_may_be_registered_again(subject: Subject) -> None:
+async def test_a_callback_can_be_registered_again_with_another_address(subject: Subject) -> None:
     key = str(new_id())
     for path in ("old", "new"):
         assert await subject.bank.pix.register_callback(key, f"https://merchant.example/{path}") == Done(None)
 
 
-async def test_everything_received_is_listed_page_by_page_each_once(subject: Subject) -> None:
+async def test_every_received_pix_is_listed_once_over_the_pages(subject: Subject) -> None:
     before = utc_now() - timedelta(minutes=5)
     cob = await subject.cob()
     assert isinstance(await subject.bank.pix.put_cob(cob), Done)
@@ -250,14 +250,14 @@ async def test_everything_received_is_listed_page_by_page_each_once(subject: Sub
     ids = [pix.end_to_end_id for pix in seen]
     assert len(ids) == len(set(ids))
     assert {*paid, *many, by_hand} <= set(ids)
-    # One that cannot be read hides no other, and is known by its own identifier.
+    # An unreadable PIX does not hide the others, and is reported by its endToEndId.
     assert odd in unreadable
     assert odd not in ids
     assert {pix.txid for pix in seen if pix.end_to_end_id == by_hand} == {None}
     assert {pix.txid for pix in seen if pix.end_to_end_id in many} == {"DEOUTROPROGRAMA0000000000001"}
 
 
-async def test_what_went_back_is_listed_with_its_pix_whoever_began_it(subject: Subject) -> None:
+async def test_returns_begun_by_us_or_by_the_bank_are_listed_with_their_pix(subject: Subject) -> None:
     cob = await subject.cob()
     assert isinstance(await subject.bank.pix.put_cob(cob), Done)
     kept, taken = await subject.paid(cob), await subject.paid(cob)
@@ -276,10 +276,10 @@ async def test_what_went_back_is_listed_with_its_pix_whoever_began_it(subject: S
     assert listed[taken] in state.received
 
 
-# Money out
+# Returns and transfers
 
 
-async def test_a_pix_given_back_twice_under_one_id_goes_back_once(subject: Subject) -> None:
+async def test_a_return_sent_twice_under_one_id_is_made_once(subject: Subject) -> None:
     cob = await subject.cob()
     assert isinstance(await subject.bank.pix.put_cob(cob), Done)
     end_to_end_id = await subject.paid(cob)
@@ -296,14 +296,14 @@ async def test_a_pix_given_back_twice_under_one_id_goes_back_once(subject: Subje
     assert isinstance(await subject.bank.transfers.return_pix(too_much), Rejected)
 
 
-async def test_a_pix_the_bank_does_not_know_is_not_given_back(subject: Subject) -> None:
+async def test_a_return_of_an_unknown_pix_is_rejected_as_pix_unknown(subject: Subject) -> None:
     asked = Return(id=new_id().hex, end_to_end_id=f"E00000000{new_id().hex[:23]}", amount_cents=1)
     answer = await subject.bank.transfers.return_pix(asked)
     assert isinstance(answer, Rejected)
     assert answer.code == PIX_UNKNOWN
 
 
-async def test_a_transfer_sent_twice_under_one_id_is_sent_once(subject: Subject) -> None:
+async def test_a_transfer_sent_twice_under_one_id_is_made_once(subject: Subject) -> None:
     asked = Transfer(id=new_id().hex, pix_key="11144477735", document="11144477735", amount_cents=500)
     assert await subject.bank.transfers.find_transfer(asked.id) == NotFound()
     first, again = [await subject.bank.transfers.send_pix(asked) for _ in range(2)]
@@ -315,8 +315,8 @@ async def test_a_transfer_sent_twice_under_one_id_is_sent_once(subject: Subject)
     assert found.reference == first.value.reference == again.value.reference
 
 
-async def test_what_was_sent_is_listed_page_by_page(subject: Subject) -> None:
-    since = to_millisecond(utc_now())  # as a bank tells instants
+async def test_sent_transfers_are_listed_over_the_pages_of_their_interval(subject: Subject) -> None:
+    since = to_millisecond(utc_now())  # a bank's instants have milliseconds
     asked = [
         Transfer(id=new_id().hex, pix_key="11144477735", document="11144477735", amount_cents=500 + number)
         for number in range(103)
@@ -345,7 +345,7 @@ async def test_what_was_sent_is_listed_page_by_page(subject: Subject) -> None:
 # Boletos
 
 
-async def test_a_boleto_registered_twice_is_one_with_the_line_of_the_agreement(subject: Subject) -> None:
+async def test_registering_a_boleto_twice_registers_it_once_with_the_same_line(subject: Subject) -> None:
     boleto = new_boleto(hybrid=True)
     first, again = [await subject.bank.boletos.register_boleto(boleto) for _ in range(2)]
     assert isinstance(first, Done)
@@ -358,7 +358,7 @@ async def test_a_boleto_registered_twice_is_one_with_the_line_of_the_agreement(s
     assert (state.line, state.barcode) == (first.value.line, first.value.barcode)
 
 
-async def test_a_number_that_is_used_is_refused_to_another_boleto(subject: Subject) -> None:
+async def test_another_boleto_under_a_used_number_is_rejected(subject: Subject) -> None:
     boleto = new_boleto()
     assert isinstance(await subject.bank.boletos.register_boleto(boleto), Done)
     assert isinstance(
@@ -366,7 +366,7 @@ async def test_a_number_that_is_used_is_refused_to_another_boleto(subject: Subje
     )
 
 
-async def test_an_open_boleto_takes_another_date_and_is_written_off(subject: Subject) -> None:
+async def test_an_open_boleto_can_be_re_dated_and_written_off(subject: Subject) -> None:
     boleto = new_boleto()
     assert isinstance(await subject.bank.boletos.register_boleto(boleto), Done)
     later = today() + timedelta(days=40)
@@ -386,7 +386,7 @@ async def test_an_open_boleto_takes_another_date_and_is_written_off(subject: Sub
     assert redated.code == WRITTEN_OFF
 
 
-async def test_a_paid_boleto_is_listed_and_takes_no_change(subject: Subject) -> None:
+async def test_a_paid_boleto_is_listed_and_cannot_be_changed(subject: Subject) -> None:
     boleto = new_boleto()
     assert isinstance(await subject.bank.boletos.register_boleto(boleto), Done)
     await subject.books.boletos.pay(boleto.number, rail="boleto", tell=False)
@@ -405,7 +405,7 @@ async def test_a_paid_boleto_is_listed_and_takes_no_change(subject: Subject) -> 
         assert answer.code == PAID
 
 
-async def test_a_paid_boleto_that_cannot_be_read_hides_no_other(subject: Subject, pool: Pool) -> None:
+async def test_an_unreadable_paid_boleto_does_not_hide_the_others(subject: Subject, pool: Pool) -> None:
     whole, odd = new_boleto(), new_boleto()
     for each in (whole, odd):
         assert isinstance(await subject.bank.boletos.register_boleto(each), Done)
@@ -425,7 +425,7 @@ async def test_a_paid_boleto_that_cannot_be_read_hides_no_other(subject: Subject
     assert unreadable == {odd.number}
 
 
-async def test_a_boleto_nobody_registered_cannot_be_changed(subject: Subject) -> None:
+async def test_an_unregistered_boleto_cannot_be_changed(subject: Subject) -> None:
     number = new_boleto().number
     for answer in (
         await subject.bank.boletos.write_off_boleto(number),
@@ -435,5 +435,5 @@ async def test_a_boleto_nobody_registered_cannot_be_changed(subject: Subject) ->
         assert answer.code == NOT_FOUND
 
 
-def test_the_boletos_are_of_the_agreement_that_the_bank_has() -> None:
+def test_the_boletos_of_these_tests_belong_to_the_banks_agreement() -> None:
     assert new_boleto().number.startswith(f"000{AGREEMENT.convenio}")

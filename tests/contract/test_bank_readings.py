@@ -1,4 +1,4 @@
-"""What a bank writes otherwise than its guide says means what it meant."""
+"""Answers of the bank that deviate from its guide are read as the bank meant them."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -28,7 +28,7 @@ NOW = datetime(2026, 11, 20, 12, tzinfo=UTC)
 
 
 @asynccontextmanager
-async def saying(answers: dict[str, Any], **options: Any) -> AsyncIterator[BancoDoBrasil]:
+async def bank_answering(answers: dict[str, Any], **options: Any) -> AsyncIterator[BancoDoBrasil]:
     async with aiohttp.ClientSession() as http, canned_bank(answers) as url:
         yield adapter_at(http, url, **options)
 
@@ -47,28 +47,28 @@ ASKED = Cob(txid=TXID, amount_cents=100, created_at=NOW, expires_in_s=3600, loca
 # Numbers as text
 
 
-async def test_a_token_whose_lifetime_is_text_opens_the_bank() -> None:
+async def test_a_token_whose_lifetime_is_text_is_used() -> None:
     token = {"access_token": "t", "token_type": "Bearer", "expires_in": "600"}
-    async with saying({"POST /oauth/token": (200, token), f"GET {COB}": (200, cob())}) as bank:
+    async with bank_answering({"POST /oauth/token": (200, token), f"GET {COB}": (200, cob())}) as bank:
         assert isinstance(await bank.pix.get_cob(TXID), CobState)
 
 
-async def test_every_page_is_asked_for_when_their_number_is_text() -> None:
+async def test_a_page_count_given_as_text_leads_to_the_next_page() -> None:
     item = {"endToEndId": "E1", "txid": TXID, "valor": "1.00", "horario": "2026-11-20T12:00:00Z"}
     listed = {"parametros": {"paginacao": {"paginaAtual": "0", "quantidadeDePaginas": "3"}}, "pix": [item]}
-    async with saying({"GET /pix/v2/pix": (200, listed)}) as bank:
+    async with bank_answering({"GET /pix/v2/pix": (200, listed)}) as bank:
         page = await bank.pix.received_page(NOW - timedelta(hours=1), NOW)
     assert isinstance(page, Done)
     assert (len(page.value.items), page.value.following, page.value.pages) == (1, "1", 3)
 
 
-async def test_a_charge_whose_numbers_are_text_is_the_one_that_was_asked_for() -> None:
+async def test_a_cob_whose_numbers_are_text_is_matched_to_the_request() -> None:
     said = cob(revisao="0", loc={"id": "7", "location": "pix.example.com/7"})
-    async with saying({f"PUT {COB}": (201, said)}) as bank:
+    async with bank_answering({f"PUT {COB}": (201, said)}) as bank:
         assert isinstance(await bank.pix.put_cob(ASKED), Done)
-    async with saying({f"PUT {COB}": (201, said | {"loc": {"id": "8"}})}) as bank:
+    async with bank_answering({f"PUT {COB}": (201, said | {"loc": {"id": "8"}})}) as bank:
         assert isinstance(await bank.pix.put_cob(ASKED), Unknown)
-    async with saying({"POST /pix/v2/loc": (201, {"id": "7", "location": "pix.example.com/7"})}) as bank:
+    async with bank_answering({"POST /pix/v2/loc": (201, {"id": "7", "location": "pix.example.com/7"})}) as bank:
         assert await bank.pix.create_locations(1) == Done([Location(7, "pix.example.com/7")])
 
 
@@ -81,7 +81,7 @@ async def test_a_boleto_whose_numbers_are_text_is_read_and_listed() -> None:
     }  # fmt: skip
     listed = {"indicadorContinuidade": "S", "proximoIndice": "300", "boletos": [item]}
     said = detail(boleto, codigoEstadoTituloCobranca="1", quantidadeDiaPrazoLimiteRecebimento="30")
-    async with saying({f"GET {one}": (200, said), "GET /cobrancas/v2/boletos": (200, listed)}) as bank:
+    async with bank_answering({f"GET {one}": (200, said), "GET /cobrancas/v2/boletos": (200, listed)}) as bank:
         state = await bank.boletos.find_boleto(boleto.number)
         page = await bank.boletos.paid_page(today(), today())
     assert isinstance(state, BoletoState)
@@ -90,7 +90,7 @@ async def test_a_boleto_whose_numbers_are_text_is_read_and_listed() -> None:
     assert ([each.paid_cents for each in page.value.items], page.value.following) == ([12345], "N:300")
 
 
-# Nulls for what there is none of
+# Nulls in place of missing values
 
 
 NOTHING_YET = {
@@ -100,56 +100,56 @@ NOTHING_YET = {
 }  # fmt: skip
 
 
-async def test_a_boleto_of_which_the_bank_has_nothing_yet_is_read_and_its_money_booked() -> None:
-    """Unreadable, its money would be asked for again for ever."""
+async def test_a_boleto_detail_with_nulls_is_read_as_open_paid_or_in_between() -> None:
+    """If the detail were unreadable, the payment would be looked up for ever and never booked."""
     boleto = new_boleto()
     one = f"GET /cobrancas/v2/boletos/{boleto.number}"
-    async with saying({one: (200, detail(boleto, **NOTHING_YET))}) as bank:
+    async with bank_answering({one: (200, detail(boleto, **NOTHING_YET))}) as bank:
         state = await bank.boletos.find_boleto(boleto.number)
     assert isinstance(state, BoletoState)
     assert (state.status, state.paid_cents, state.fine_from, state.late_days) == ("open", 0, None, 0)
     paid = {"codigoEstadoTituloCobranca": 6, "valorPagoSacado": 123.45, "dataRecebimentoTitulo": f"{today():%d.%m.%Y}"}
-    async with saying({one: (200, detail(boleto, **NOTHING_YET | paid))}) as bank:
+    async with bank_answering({one: (200, detail(boleto, **NOTHING_YET | paid))}) as bank:
         state = await bank.boletos.find_boleto(boleto.number)
     assert isinstance(state, BoletoState)
     assert (state.status, state.paid_cents, state.paid_on) == ("paid", 12345, today())
-    async with saying({one: (200, detail(boleto, **NOTHING_YET | {"codigoEstadoTituloCobranca": 6}))}) as bank:
+    async with bank_answering({one: (200, detail(boleto, **NOTHING_YET | {"codigoEstadoTituloCobranca": 6}))}) as bank:
         state = await bank.boletos.find_boleto(boleto.number)
     assert isinstance(state, BoletoState)
-    assert (state.status, state.paid_cents) == ("in_between", 0), "paid, and not told with how much"
+    assert (state.status, state.paid_cents) == ("in_between", 0), "paid, but the amount is not stated yet"
 
 
 @pytest.mark.parametrize("boletos", [[], None])
-async def test_a_list_whose_end_is_told_by_nulls_ends(boletos: Any) -> None:
+async def test_a_list_whose_continuation_is_null_ends(boletos: Any) -> None:
     listed = {"indicadorContinuidade": None, "proximoIndice": None, "boletos": boletos}
-    async with saying({"GET /cobrancas/v2/boletos": (200, listed)}) as bank:
+    async with bank_answering({"GET /cobrancas/v2/boletos": (200, listed)}) as bank:
         page = await bank.boletos.paid_page(today(), today(), "S:0")
     assert isinstance(page, Done)
     assert (page.value.items, page.value.following) == ([], None)
 
 
 @pytest.mark.parametrize("said", [{}, {"mensagem": "Servico em manutencao"}, {"parametros": None, "pix": None}])
-async def test_what_is_no_list_is_not_taken_for_one_with_nothing_in_it(said: Any) -> None:
-    """The reconciler would go on behind the interval, and its gauge with it."""
-    async with saying({"GET /pix/v2/pix": (200, said)}) as bank:
+async def test_an_answer_that_is_no_list_is_unknown_and_not_an_empty_list(said: Any) -> None:
+    """The reconciler and its gauge would move past an interval that was never read."""
+    async with bank_answering({"GET /pix/v2/pix": (200, said)}) as bank:
         assert isinstance(await bank.pix.received_page(NOW - timedelta(hours=1), NOW), Unknown)
         assert isinstance(await bank.pix.received_of("BOLETO1", NOW.date()), Unknown)
 
 
 @pytest.mark.parametrize("said", [{"parametros": {}}, {"parametros": {}, "pix": None}, {"pix": []}])
-async def test_a_list_with_nothing_in_it_is_one(said: Any) -> None:
-    async with saying({"GET /pix/v2/pix": (200, said)}) as bank:
+async def test_an_empty_list_is_read_as_an_empty_list(said: Any) -> None:
+    async with bank_answering({"GET /pix/v2/pix": (200, said)}) as bank:
         page = await bank.pix.received_page(NOW - timedelta(hours=1), NOW)
     assert isinstance(page, Done)
     assert (page.value.items, page.value.following) == ([], None)
 
 
 @pytest.mark.parametrize("following", [None, 0, 300])
-async def test_a_list_that_goes_on_and_does_not_say_where_goes_on_behind_what_was_read(following: int | None) -> None:
-    """Taken for its end, what was paid behind it would be booked by callbacks alone."""
+async def test_a_list_that_continues_without_a_next_index_continues_after_the_items_read(following: int | None) -> None:
+    """If this were read as the list's end, later payments would be booked from callbacks only."""
     item = {"numeroBoletoBB": "other"}
     listed = {"indicadorContinuidade": "S", "proximoIndice": following, "boletos": [item, item]}
-    async with saying({"GET /cobrancas/v2/boletos": (200, listed)}) as bank:
+    async with bank_answering({"GET /cobrancas/v2/boletos": (200, listed)}) as bank:
         page = await bank.boletos.paid_page(today(), today(), "S:300")
     assert isinstance(page, Done)
     assert page.value.following == "S:302"
@@ -158,8 +158,8 @@ async def test_a_list_that_goes_on_and_does_not_say_where_goes_on_behind_what_wa
 # QR Codes
 
 
-async def test_a_qr_code_of_a_boleto_with_a_wrong_check_sum_is_handed_to_nobody() -> None:
-    """No payer's program takes it: the boleto would be paid by its line alone."""
+async def test_a_boletos_qr_code_with_a_wrong_checksum_is_not_passed_on() -> None:
+    """No payer's app accepts such a code: the boleto could be paid by its line only."""
     right = dynamic_br_code(location="pix.example.com/qr/v2/7", amount_cents=12345, name="Loja", city="Recife")
     boleto = new_boleto(hybrid=True)
     barcode, line = boleto_codes(boleto.number, due_on=boleto.due_on, amount_cents=boleto.amount_cents)
@@ -167,12 +167,12 @@ async def test_a_qr_code_of_a_boleto_with_a_wrong_check_sum_is_handed_to_nobody(
     path, key = "/cobrancas/v2/boletos", "qrCode"
     lower, wrong = right[:-4] + right[-4:].lower(), right.replace("123.45", "923.45")
     for emv, wanted in ((right, right), (lower, lower), (wrong, None)):
-        told = {key: {"url": "", "txId": "", "emv": emv}}
+        with_qr_code = {key: {"url": "", "txId": "", "emv": emv}}
         answers = {
-            f"POST {path}": (201, made | told), f"GET {path}/{boleto.number}/pix": (200, told),
-            f"POST {path}/{boleto.number}/gerar-pix": (200, told),
+            f"POST {path}": (201, made | with_qr_code), f"GET {path}/{boleto.number}/pix": (200, with_qr_code),
+            f"POST {path}/{boleto.number}/gerar-pix": (200, with_qr_code),
         }  # fmt: skip
-        async with saying(answers) as bank:
+        async with bank_answering(answers) as bank:
             answer = await bank.boletos.register_boleto(boleto)
         if wanted is None:
             assert isinstance(answer, Unknown)
@@ -181,16 +181,16 @@ async def test_a_qr_code_of_a_boleto_with_a_wrong_check_sum_is_handed_to_nobody(
             assert answer.value.qr_code == wanted
 
 
-# Announcements of boletos
+# Callbacks about boletos
 
 
 @pytest.mark.parametrize("shape", ['[{"id": "%s"}]', '{"id": "%s"}', '[{"id ": "%s "}]', '{"id": "%s", "pix": null}'])
-def test_an_announcement_is_heard_alone_as_well_as_in_a_list(shape: str) -> None:
+def test_a_callback_with_one_boleto_is_read_alone_or_in_a_list(shape: str) -> None:
     number = new_number()
     assert list(boleto_hints((shape % number).encode()).values()) == [number]
 
 
-# Charges that are over
+# Removed and expired charges
 
 
 REFUSED = (400, {"type": "https://pix.bcb.gov.br/api/v2/error/CobOperacaoInvalida", "title": "x", "detail": "Nao"})
@@ -198,61 +198,61 @@ REFUSED = (400, {"type": "https://pix.bcb.gov.br/api/v2/error/CobOperacaoInvalid
 
 @pytest.mark.parametrize("status", ["REMOVIDA_PELO_PSP", "REMOVIDA_PELO_USUARIO_RECEBEDOR"])
 @pytest.mark.parametrize("said", [(504, b""), REFUSED, "as it is"], ids=["silence", "a no", "as it is"])
-async def test_a_charge_that_anybody_removed_is_not_taken_for_registered(status: str, said: Any) -> None:
+async def test_a_cob_that_was_removed_by_us_or_by_the_bank_is_not_taken_as_registered(status: str, said: Any) -> None:
     there = (200, cob(status=status))
-    async with saying({f"PUT {COB}": there if said == "as it is" else said, f"GET {COB}": there}) as bank:
+    async with bank_answering({f"PUT {COB}": there if said == "as it is" else said, f"GET {COB}": there}) as bank:
         answer = await bank.pix.put_cob(ASKED)
     assert isinstance(answer, Rejected)
     assert answer.code == "CobOperacaoInvalida"
 
 
-async def test_a_removal_refused_for_good_is_not_asked_for_once_nobody_can_pay() -> None:
-    """A charge past its time stays ATIVA at the bank, which may take no change of it any more."""
+async def test_a_refused_removal_is_retried_only_until_the_cob_has_expired() -> None:
+    """An expired cob stays ATIVA at the bank, and the bank may refuse every change of it."""
     answers = {f"PATCH {COB}": REFUSED, f"GET {COB}": (200, cob())}
     ends = NOW + timedelta(hours=1)
-    async with saying(answers, now=lambda: ends - timedelta(seconds=5)) as bank:
+    async with bank_answering(answers, now=lambda: ends - timedelta(seconds=5)) as bank:
         assert isinstance(await bank.pix.remove_cob(TXID), Unknown)
-    async with saying(answers, now=lambda: ends + timedelta(minutes=5)) as bank:
+    async with bank_answering(answers, now=lambda: ends + timedelta(minutes=5)) as bank:
         assert await bank.pix.remove_cob(TXID) == Rejected("CobOperacaoInvalida", "Nao")
-    async with saying(answers | {f"PATCH {COB}": (503, b"")}, now=lambda: ends + timedelta(minutes=5)) as bank:
+    async with bank_answering(answers | {f"PATCH {COB}": (503, b"")}, now=lambda: ends + timedelta(minutes=5)) as bank:
         assert isinstance(await bank.pix.remove_cob(TXID), Unknown)
     for calendar in ({"criacao": None, "expiracao": 3600}, {"criacao": "2026-11-20T12:00:00Z", "expiracao": "muito"}):
-        told = {f"GET {COB}": (200, cob(calendario=calendar))}
-        async with saying(answers | told, now=lambda: ends + timedelta(days=9)) as bank:
+        unreadable_calendar = {f"GET {COB}": (200, cob(calendario=calendar))}
+        async with bank_answering(answers | unreadable_calendar, now=lambda: ends + timedelta(days=9)) as bank:
             assert isinstance(await bank.pix.remove_cob(TXID), Unknown)
 
 
-async def test_the_removal_of_a_charge_with_a_due_date_is_asked_for_until_its_last_day_is_over() -> None:
-    """Due on a Saturday before Carnival and taken for two days more, it is paid until the Friday after."""
+async def test_a_refused_removal_of_a_cobv_is_retried_until_its_last_day_has_passed() -> None:
+    """Due on the Saturday before Carnival and accepted two days longer, it can be paid until the Friday after."""
     cobv = cob(calendario={"dataDeVencimento": "2026-02-14", "validadeAposVencimento": 2})
     answers = {
         f"PATCH /pix/v2/cobv/{TXID}": REFUSED, f"GET /pix/v2/cobv/{TXID}": (200, cobv),
     }  # fmt: skip
-    async with saying(answers, now=lambda: datetime(2026, 2, 20, 23, tzinfo=UTC)) as bank:
+    async with bank_answering(answers, now=lambda: datetime(2026, 2, 20, 23, tzinfo=UTC)) as bank:
         assert isinstance(await bank.cobvs.remove_cobv(TXID), Unknown)
-    async with saying(answers, now=lambda: datetime(2026, 3, 1, tzinfo=UTC)) as bank:
+    async with bank_answering(answers, now=lambda: datetime(2026, 3, 1, tzinfo=UTC)) as bank:
         assert isinstance(await bank.cobvs.remove_cobv(TXID), Rejected)
 
 
-# Too much asked
+# Rate limits of the bank
 
 
-async def test_a_bank_that_says_when_to_come_back_is_left_alone_until_then() -> None:
+async def test_after_a_429_the_bank_is_not_called_until_retry_after_has_passed() -> None:
     wait = (429, b"", {"Retry-After": "1"})
     answers = {f"GET {COB}": [wait, (200, cob())], f"PATCH {COB}": (200, cob(status="REMOVIDA_PELO_USUARIO_RECEBEDOR"))}
-    async with saying(answers) as bank:
+    async with bank_answering(answers) as bank:
         for _ in range(3):
             assert await bank.pix.get_cob(TXID) == Unknown("HTTP 429")
         assert len(answers[f"GET {COB}"]) == 1, "it was asked once"
-        assert await bank.pix.remove_cob(TXID) == Unknown("HTTP 429"), "nor is anything else of the kind asked"
+        assert await bank.pix.remove_cob(TXID) == Unknown("HTTP 429"), "no other call of this API is made either"
         await asyncio.sleep(1.1)
         assert isinstance(await bank.pix.get_cob(TXID), CobState)
 
 
-async def test_a_bank_that_says_when_to_come_back_for_a_token_is_left_alone_until_then() -> None:
+async def test_after_a_429_for_a_token_the_bank_is_not_called_until_retry_after_has_passed() -> None:
     token = {"access_token": "t", "expires_in": 600}
     answers = {"POST /oauth/token": [(429, b"", {"Retry-After": "1"}), (200, token)], f"GET {COB}": (200, cob())}
-    async with saying(answers) as bank:
+    async with bank_answering(answers) as bank:
         assert await bank.pix.get_cob(TXID) == Unknown("token: HTTP 429")
         assert await bank.pix.get_cob(TXID) == Unknown("HTTP 429")
         assert len(answers["POST /oauth/token"]) == 1, "it was asked once"
@@ -261,25 +261,25 @@ async def test_a_bank_that_says_when_to_come_back_for_a_token_is_left_alone_unti
 
 
 @pytest.mark.parametrize("said", ["Fri, 20 Nov 2026 12:00:00 GMT", "-1", "1e9", "", "\u0661"], ids=ascii)
-async def test_a_time_to_come_back_that_cannot_be_read_keeps_nobody_away(said: str) -> None:
-    async with saying({f"GET {COB}": [(429, b"", {"Retry-After": said}), (200, cob())]}) as bank:
+async def test_an_unreadable_retry_after_delays_no_call(said: str) -> None:
+    async with bank_answering({f"GET {COB}": [(429, b"", {"Retry-After": said}), (200, cob())]}) as bank:
         assert await bank.pix.get_cob(TXID) == Unknown("HTTP 429")
         assert isinstance(await bank.pix.get_cob(TXID), CobState)
 
 
-async def test_a_bank_keeps_nobody_away_for_long(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_the_banks_retry_after_is_capped(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(transport, "RETRY_AFTER_S_MAX", 0.2)
-    async with saying({f"GET {COB}": [(429, b"", {"Retry-After": "9" * 30}), (200, cob())]}) as bank:
+    async with bank_answering({f"GET {COB}": [(429, b"", {"Retry-After": "9" * 30}), (200, cob())]}) as bank:
         assert await bank.pix.get_cob(TXID) == Unknown("HTTP 429")
         assert await bank.pix.get_cob(TXID) == Unknown("HTTP 429")
         await asyncio.sleep(0.3)
         assert isinstance(await bank.pix.get_cob(TXID), CobState)
 
 
-# Money on its way
+# Returns and transfers that may have been made
 
 
-def no_to_a_return(reason: str) -> Any:
+def refusal_of_a_return(reason: str) -> Any:
     said = {"title": "x", "detail": "A devolução é inválida.", "violacoes": [{"razao": reason, "propriedade": "id"}]}
     return (400, {"type": "https://pix.bcb.gov.br/api/v2/error/PixDevolucaoInvalida", **said})
 
@@ -292,21 +292,23 @@ def no_to_a_return(reason: str) -> Any:
         ("A soma das devoluções supera o valor do Pix.", Rejected),
     ],
 )  # fmt: skip
-async def test_an_id_that_is_used_and_not_to_be_found_is_no_refusal(reason: str, wanted: type) -> None:
-    """Only an earlier attempt of ours can have used it: the money went, or may have, and stays out of the wallet."""
+async def test_a_refusal_because_the_id_is_used_is_unknown_and_other_reasons_are_rejected(
+    reason: str, wanted: type
+) -> None:
+    """Only an earlier attempt of ours can have used the id: the money may have gone, so the wallet stays debited."""
     missing = (404, {"type": "https://pix.bcb.gov.br/api/v2/error/NaoEncontrado", "title": "x", "detail": "-"})
     back, out = f"/pix/v2/pix/E1/devolucao/{TXID}", f"/transfers/v1/transferencia/{TXID}"
-    answers = {f"PUT {each}": no_to_a_return(reason) for each in (back, out)} | {
+    answers = {f"PUT {each}": refusal_of_a_return(reason) for each in (back, out)} | {
         f"GET {each}": missing for each in (back, out)
     }
-    async with saying(answers) as bank:
+    async with bank_answering(answers) as bank:
         answer = await bank.transfers.return_pix(Return(id=TXID, end_to_end_id="E1", amount_cents=100))
         assert isinstance(answer, wanted), answer
         sent = Transfer(id=TXID, pix_key="a@b.br", document="52998224725", amount_cents=100)
         assert isinstance(await bank.transfers.send_pix(sent), wanted)
 
 
-# Where we are called back
+# Callback registration
 
 
 @pytest.mark.parametrize(
@@ -316,25 +318,25 @@ async def test_an_id_that_is_used_and_not_to_be_found_is_no_refusal(reason: str,
         (200, b"<html><body>Em manutencao</body></html>", False), (200, b"{", False), (302, b"", False),
     ],
 )  # fmt: skip
-async def test_a_page_of_a_gateway_does_not_pass_for_a_registered_callback(
+async def test_a_gateways_html_page_does_not_count_as_a_registered_callback(
     status: int, body: Any, *, registered: bool
 ) -> None:
-    """Taken for one, the bank would not be told again, and no callback would ever come."""
-    async with saying({"PUT /pix/v2/webhook/k": (status, body)}) as bank:
+    """Otherwise the registration would not be repeated, and no callback would ever arrive."""
+    async with bank_answering({"PUT /pix/v2/webhook/k": (status, body)}) as bank:
         answer = await bank.pix.register_callback("k", "https://x")
     assert isinstance(answer, Done if registered else Unknown)
 
 
-# Changes in several calls
+# Changes that take several calls
 
 
 @pytest.mark.parametrize(
     ("said", "wanted"), [((400, NO), Rejected("4874999", "Nao")), ((503, b""), Unknown("HTTP 503"))]
 )
-async def test_a_no_to_what_follows_a_new_due_date_is_a_no_to_the_change(said: Any, wanted: Any) -> None:
-    """Taken for silence, the whole change was asked for again and again, and answered as before."""
+async def test_a_refused_later_call_of_a_re_dating_refuses_the_whole_change(said: Any, wanted: Any) -> None:
+    """Read as silence, the refusal had the whole change retried again and again, with the same answer."""
     boleto = new_boleto()
     done = (200, {"numeroContratoCobranca": "1", "dataAtualizacao": "20.11.2026"})
-    async with saying({f"PATCH /cobrancas/v2/boletos/{boleto.number}": [done, said]}) as bank:
+    async with bank_answering({f"PATCH /cobrancas/v2/boletos/{boleto.number}": [done, said]}) as bank:
         terms = PaymentTerms(fine=Fine(percent_bps=200), payable_days=30)
         assert await bank.boletos.redate_boleto(boleto.number, today() + timedelta(days=9), terms=terms) == wanted

@@ -1,4 +1,4 @@
-"""The adapter of Banco do Brasil and the simulated bank agree on the wire, over real HTTP."""
+"""The adapter of Banco do Brasil and the simulated bank agree on the wire format of the API Pix, over real HTTP."""
 
 import asyncio
 import base64
@@ -57,7 +57,7 @@ async def cobs_of(pool: Pool, txid: str) -> int:
     return int(await pool.fetchval("SELECT count(*) FROM simulated_cob WHERE txid = $1", txid))
 
 
-# What goes well
+# Calls that the bank accepts
 
 
 async def test_a_cob_is_put_read_paid_and_removed(bank: RunningBank) -> None:
@@ -76,7 +76,7 @@ async def test_a_cob_is_put_read_paid_and_removed(bank: RunningBank) -> None:
     assert payer is not None
     assert (payer.name, payer.document) == ("Joao da Silva", "11144477735")
 
-    assert await adapter.pix.put_cob(cob) == put  # again: the same charge, unchanged
+    assert await adapter.pix.put_cob(cob) == put  # putting it again leaves the charge unchanged
 
     status, paid = await bank.control("pay", txid=cob.txid)
     assert status == 200
@@ -100,16 +100,16 @@ async def test_a_cob_is_put_read_paid_and_removed(bank: RunningBank) -> None:
     assert await adapter.pix.remove_cob(other.txid) == Done(None)
     assert await adapter.pix.remove_cob(other.txid) == Done(None)
     assert isinstance(await adapter.pix.put_cob(other), Rejected)
-    nobody = new_id().hex
-    assert await adapter.pix.remove_cob(nobody) == NotFound()
-    assert await adapter.pix.get_cob(nobody) == NotFound()
+    unknown_txid = new_id().hex
+    assert await adapter.pix.remove_cob(unknown_txid) == NotFound()
+    assert await adapter.pix.get_cob(unknown_txid) == NotFound()
 
 
-async def test_a_payer_pays_what_is_registered_active_and_in_time(bank: RunningBank) -> None:
+async def test_the_simulated_bank_pays_only_a_cob_that_is_registered_active_and_not_expired(bank: RunningBank) -> None:
     adapter = bank.adapter()
     cob = await new_cob(adapter)
     paying = asyncio.create_task(bank.control("pay", txid=cob.txid, amount="1.50", times=3))
-    await asyncio.sleep(0.2)  # not registered yet: the payer waits
+    await asyncio.sleep(0.2)  # not registered yet: the control call waits
     await adapter.pix.put_cob(cob)
     status, answer = await paying
     assert status == 200
@@ -134,7 +134,7 @@ async def test_a_payer_pays_what_is_registered_active_and_in_time(bank: RunningB
         assert (await bank.control("pay", **wrong))[0] == 400
 
 
-async def test_received_is_whole_over_pages_and_windows(bank: RunningBank) -> None:
+async def test_the_list_of_received_pix_is_complete_over_pages_and_windows(bank: RunningBank) -> None:
     adapter = bank.adapter()
     cob = await new_cob(adapter)
     await adapter.pix.put_cob(cob)
@@ -151,7 +151,7 @@ async def test_received_is_whole_over_pages_and_windows(bank: RunningBank) -> No
     assert empty == Done([])
 
 
-async def test_an_interval_with_too_much_in_it_is_too_wide_and_silence_is_not(bank: RunningBank) -> None:
+async def test_an_interval_with_too_many_pix_is_too_wide_and_a_failed_call_is_unknown(bank: RunningBank) -> None:
     adapter = bank.adapter()
     cob = await new_cob(adapter)
     await adapter.pix.put_cob(cob)
@@ -169,17 +169,17 @@ async def test_an_interval_with_too_much_in_it_is_too_wide_and_silence_is_not(ba
 
 
 @pytest.mark.parametrize("quirk", ["textoImagemQRcode", "put_200"])
-async def test_the_turns_of_the_real_bank_change_nothing(pool: Pool, quirk: str) -> None:
+async def test_known_quirks_of_the_real_bank_do_not_change_the_result(pool: Pool, quirk: str) -> None:
     async with running_bank(pool, quirks=frozenset({quirk})) as bank:
         adapter = bank.adapter()
         cob = await new_cob(adapter)
         assert isinstance(await adapter.pix.put_cob(cob), Done)
 
 
-# Unknown is not no
+# Unknown is not a refusal
 
 
-async def test_a_lost_reply_is_adopted_by_asking(bank: RunningBank, pool: Pool) -> None:
+async def test_after_a_lost_reply_the_adapter_reads_the_cob_and_reports_done(bank: RunningBank, pool: Pool) -> None:
     adapter = bank.adapter()
     cob = await new_cob(adapter)
     bank.wire.fault = "lost_reply"
@@ -191,7 +191,9 @@ async def test_a_lost_reply_is_adopted_by_asking(bank: RunningBank, pool: Pool) 
     assert await adapter.pix.remove_cob(cob.txid) == Done(None)
 
 
-async def test_a_bank_that_is_down_is_unknown_and_the_same_txid_works_later(bank: RunningBank, pool: Pool) -> None:
+async def test_every_call_to_a_bank_that_is_down_is_unknown_and_the_same_txid_works_later(
+    bank: RunningBank, pool: Pool
+) -> None:
     adapter = bank.adapter()
     cob = await new_cob(adapter)
     for fault in ("down",):
@@ -202,16 +204,16 @@ async def test_a_bank_that_is_down_is_unknown_and_the_same_txid_works_later(bank
         assert isinstance(await adapter.pix.create_locations(2), Unknown)
         assert isinstance(await received(adapter.pix, utc_now() - timedelta(hours=1), utc_now()), Unknown)
         assert isinstance(await adapter.pix.register_callback("k", "http://x.example"), Unknown)
-    assert (await bank.bank.fault()).fault == "down"  # kept in the books: a restart changes nothing
+    assert (await bank.bank.fault()).fault == "down"  # stored in the bank's books: it survives a restart
     await bank.control("fault", fault="up")
     assert isinstance(await adapter.pix.put_cob(cob), Done)
     assert await cobs_of(pool, cob.txid) == 1
     assert (await bank.control("fault", fault="on fire"))[0] == 400
 
 
-async def test_a_slow_bank_takes_as_long_for_each_answer_as_it_was_told(bank: RunningBank, pool: Pool) -> None:
+async def test_a_slow_simulated_bank_delays_each_answer_by_the_set_milliseconds(bank: RunningBank, pool: Pool) -> None:
     adapter = bank.adapter()
-    await adapter.pix.create_locations(1)  # with its token
+    await adapter.pix.create_locations(1)  # also fetches the token
     loop = asyncio.get_running_loop()
     try:
         assert await bank.control("fault", fault="slow", ms=200) == (200, {"fault": "slow", "ms": 200})
@@ -220,14 +222,14 @@ async def test_a_slow_bank_takes_as_long_for_each_answer_as_it_was_told(bank: Ru
         made = await adapter.pix.create_locations(20)
         assert isinstance(made, Done)
         assert len({each.location for each in made.value}) == 20
-        assert 0.2 <= loop.time() - began < 20 * 0.2  # at once, and not one after the other
+        assert 0.2 <= loop.time() - began < 20 * 0.2  # the calls run at once, not one after the other
         for wrong in ({"fault": "down", "ms": 200}, {"fault": "slow", "ms": 0}, {"fault": "slow", "ms": "200"}):
             assert (await bank.control("fault", **wrong))[0] == 400
     finally:
         await bank.control("fault", fault="up")
 
 
-async def test_cobs_put_at_the_same_moment_are_answered_each_for_itself(bank: RunningBank, pool: Pool) -> None:
+async def test_cobs_put_concurrently_get_each_its_own_answer(bank: RunningBank, pool: Pool) -> None:
     adapter = bank.adapter()
     cobs = [await new_cob(adapter) for _ in range(10)]
     wrong = Cob(
@@ -239,14 +241,14 @@ async def test_cobs_put_at_the_same_moment_are_answered_each_for_itself(bank: Ru
     assert isinstance(refused, Rejected)
 
 
-async def test_slower_than_we_wait_is_unknown_slower_than_usual_is_not(bank: RunningBank) -> None:
+async def test_an_answer_after_the_timeout_is_unknown_and_a_slow_answer_within_it_counts(bank: RunningBank) -> None:
     cob = await new_cob(bank.adapter())
     bank.wire.fault = "slow"
     assert isinstance(await bank.adapter(read_s=0.1, write_s=0.1).pix.put_cob(cob), Unknown)
     assert isinstance(await bank.adapter().pix.put_cob(cob), Done)
 
 
-async def test_a_refusal_is_for_good_and_says_why(bank: RunningBank, pool: Pool) -> None:
+async def test_a_refusal_of_the_bank_is_rejected_with_its_code_and_reason(bank: RunningBank, pool: Pool) -> None:
     adapter = bank.adapter()
     cob = await new_cob(adapter)
     bank.wire.fault = "refuse"
@@ -259,8 +261,8 @@ async def test_a_refusal_is_for_good_and_says_why(bank: RunningBank, pool: Pool)
     assert await cobs_of(pool, cob.txid) == 0
 
 
-async def test_our_own_mistakes_never_fail_a_charge(bank: RunningBank) -> None:
-    """A wrong application key, secret or scope is about us: the charge is asked for again when it is mended."""
+async def test_wrong_credentials_of_ours_are_unknown_and_never_fail_a_charge(bank: RunningBank) -> None:
+    """A wrong application key or secret is our fault, not the charge's: the call is retried once it is corrected."""
     cob = await new_cob(bank.adapter())
     assert isinstance(await bank.adapter(app_key="outra").pix.put_cob(cob), Unknown)
     assert isinstance(await bank.adapter(app_key_param="gw-app-key").pix.put_cob(cob), Unknown)
@@ -281,33 +283,34 @@ async def test_one_token_serves_many_calls_at_once_and_a_401_renews_it_once(bank
     assert bank.requests.count("POST /oauth/token") == 2
 
 
-async def test_a_renewal_that_fails_fails_for_all_who_wait_for_it(bank: RunningBank) -> None:
+async def test_a_failed_token_renewal_fails_every_call_that_waits_for_it(bank: RunningBank) -> None:
     adapter = bank.adapter(client_secret="errado")
     for attempt in (1, 2):
         answers = await asyncio.gather(*(adapter.pix.get_cob("a" * 32) for _ in range(50)))
         assert set(answers) == {Unknown("token: HTTP 401")}
-        assert bank.requests.count("POST /oauth/token") == attempt, "who comes later asks again"
+        assert bank.requests.count("POST /oauth/token") == attempt, "a later call requests a token again"
 
 
-async def test_a_bank_that_is_away_is_not_asked_for_each_location(bank: RunningBank) -> None:
+async def test_creating_many_locations_stops_after_one_failed_token_request(bank: RunningBank) -> None:
     assert await bank.adapter(client_secret="errado").pix.create_locations(200) == Unknown("token: HTTP 401")
     assert bank.requests.count("POST /oauth/token") == 1
 
 
-async def test_a_token_that_expires_mid_run_is_renewed_before_it_does(pool: Pool) -> None:
+async def test_a_token_is_renewed_60_s_before_it_expires(pool: Pool) -> None:
     async with running_bank(pool, token_life_s=61) as bank:
         adapter = bank.adapter()
         cob = await new_cob(bank.bank)
         await adapter.pix.put_cob(cob)
-        await asyncio.sleep(1.1)  # 60 s before its end it counts as expired
+        await asyncio.sleep(1.1)  # within 60 s of its end a token counts as expired
         assert isinstance(await adapter.pix.get_cob(cob.txid), CobState)
         assert bank.requests.count("POST /oauth/token") == 2
     async with running_bank(pool, token_life_s=0) as bank:
-        assert isinstance(await bank.adapter().pix.get_cob(cob.txid), Unknown)  # never good: asked once more, no more
+        # No token is ever valid: the adapter retries once, no more.
+        assert isinstance(await bank.adapter().pix.get_cob(cob.txid), Unknown)
         assert bank.requests.count(f"GET /pix/v2/cob/{cob.txid}") == 2
 
 
-async def test_the_wire_refuses_as_the_bank_does(bank: RunningBank) -> None:
+async def test_the_simulated_bank_refuses_bad_requests_as_the_real_bank_does(bank: RunningBank) -> None:
     http = bank.http
 
     async def issue(scope: str, secret: str = CLIENT["client_secret"]) -> tuple[int, Any]:
@@ -339,12 +342,12 @@ async def test_the_wire_refuses_as_the_bank_does(bank: RunningBank) -> None:
     assert (await ask("/pix/E0", bearer, **key))[2]["type"].endswith("/PixNaoEncontrado")
 
 
-# Every shape an error can have
+# Every shape of an error
 
 
 @asynccontextmanager
-async def saying(status: int, body: str, kind: str = "application/json") -> AsyncIterator[BancoDoBrasil]:
-    """A bank that issues tokens and says this to everything else but GET /cob, which finds nothing."""
+async def bank_answering(status: int, body: str, kind: str = "application/json") -> AsyncIterator[BancoDoBrasil]:
+    """A bank that issues tokens, finds nothing on GET /cob, and answers every other call with these bytes."""
 
     async def answer(request: web.Request) -> web.Response:
         if request.path.endswith("/token"):
@@ -410,8 +413,10 @@ OK_OTHER = '{"txid":"%s","status":"ATIVA","valor":{"original":"%s"},"revisao":0}
         (302, "", "text/html", Unknown),
     ],
 )
-async def test_only_a_plain_no_is_a_no(status: int, body: str, kind: str, wanted: Any) -> None:
-    async with saying(status, body, kind) as adapter:
+async def test_only_a_well_formed_refusal_is_rejected_and_any_other_answer_is_unknown(
+    status: int, body: str, kind: str, wanted: Any
+) -> None:
+    async with bank_answering(status, body, kind) as adapter:
         answer = await adapter.pix.put_cob(COB)
     if isinstance(wanted, Rejected):
         assert answer == wanted
@@ -419,8 +424,8 @@ async def test_only_a_plain_no_is_a_no(status: int, body: str, kind: str, wanted
         assert isinstance(answer, wanted)
 
 
-async def test_a_no_to_a_txid_that_is_there_with_our_data_is_a_yes(bank: RunningBank) -> None:
-    """An earlier attempt whose answer was lost went through; the bank then says that the txid exists."""
+async def test_a_refused_cob_that_is_registered_with_our_data_is_done(bank: RunningBank) -> None:
+    """An earlier attempt, whose answer was lost, succeeded; the bank then refuses the txid because it exists."""
     adapter = bank.adapter()
     cob = await new_cob(adapter)
     await adapter.pix.put_cob(cob)
@@ -428,7 +433,7 @@ async def test_a_no_to_a_txid_that_is_there_with_our_data_is_a_yes(bank: Running
     assert isinstance(await adapter.pix.put_cob(cob), Done)
 
 
-async def test_what_an_error_says_never_holds_the_application_key(bank: RunningBank) -> None:
+async def test_the_detail_of_an_unknown_answer_never_contains_the_application_key(bank: RunningBank) -> None:
     bank.wire.fault = "down"
     answer = await bank.adapter().pix.get_cob("a" * 32)
     assert isinstance(answer, Unknown)
@@ -450,7 +455,9 @@ def fetch(bank: RunningBank) -> Fetch:
     return get
 
 
-async def test_a_location_answers_a_payload_that_strangers_can_verify(bank: RunningBank, fetch: Fetch) -> None:
+async def test_a_location_answers_a_signed_payload_that_any_payers_bank_can_verify(
+    bank: RunningBank, fetch: Fetch
+) -> None:
     adapter = bank.adapter()
     made = await adapter.pix.create_locations(3)
     assert isinstance(made, Done)
@@ -471,10 +478,10 @@ async def test_a_location_answers_a_payload_that_strangers_can_verify(bank: Runn
     (key,) = (each for each in json.loads(keys)["keys"] if each["kid"] == header["kid"])
 
     verified = jws.deserialize_compact(token, KeySet.import_key_set(json.loads(keys)), algorithms=["ES256"])
-    again = jws.deserialize_compact(token, certified(key["x5c"][0]), algorithms=["ES256"])
+    again = jws.deserialize_compact(token, public_key_of(key["x5c"][0]), algorithms=["ES256"])
     assert again.payload == verified.payload
     with pytest.raises(BadSignatureError):
-        jws.deserialize_compact(token[:-4] + b"AAAA", certified(key["x5c"][0]), algorithms=["ES256"])
+        jws.deserialize_compact(token[:-4] + b"AAAA", public_key_of(key["x5c"][0]), algorithms=["ES256"])
 
     digest = hashlib.sha1(base64.b64decode(key["x5c"][0]), usedforsecurity=False).digest()
     assert header["x5t"] == base64.urlsafe_b64encode(digest).rstrip(b"=").decode() == key["x5t"]
@@ -488,16 +495,16 @@ async def test_a_location_answers_a_payload_that_strangers_can_verify(bank: Runn
     assert said["valor"]["original"] == "123.45"
     assert set(said["calendario"]) == {"criacao", "apresentacao", "expiracao"}
     assert said["solicitacaoPagador"] == "Pedido 7"
-    assert "devedor" not in said  # whoever has the QR may read it
+    assert "devedor" not in said  # anyone who has the QR Code can read the payload
 
 
-def certified(certificate: str) -> ECKey:
-    """The key a certificate of x5c speaks for."""
+def public_key_of(certificate: str) -> ECKey:
+    """The public key of a certificate in `x5c`."""
     key = x509.load_der_x509_certificate(base64.b64decode(certificate)).public_key()
     return ECKey.import_key(key.public_bytes(Encoding.PEM, PublicFormat.SubjectPublicKeyInfo))
 
 
-async def test_the_code_the_bank_prints_leads_to_its_location(bank: RunningBank) -> None:
+async def test_the_pix_copia_e_cola_of_the_simulated_bank_names_its_location(bank: RunningBank) -> None:
     adapter = bank.adapter()
     cob = await new_cob(adapter)
     put = await adapter.pix.put_cob(cob)
@@ -508,7 +515,7 @@ async def test_the_code_the_bank_prints_leads_to_its_location(bank: RunningBank)
     assert parse_br_code(shown["pixCopiaECola"])["26-25"] == put.value.location
 
 
-def test_texts_are_folded_to_what_the_bank_takes() -> None:
+def test_texts_are_reduced_to_the_characters_and_length_the_bank_accepts() -> None:
     assert safe_text("Ação à vista: 50% já!", 140) == "Acao a vista 50 ja"
     assert safe_text("日本", 140) == ""
     assert len(safe_text("é" * 300, 140)) == 140

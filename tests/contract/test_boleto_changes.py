@@ -1,5 +1,5 @@
-"""A boleto is cancelled, re-dated, listed, paid by a sandbox payer and expires, over HTTP; and its bank agrees (spec;
-contract sections 4, 6, 7, 8, 10 and 14)."""
+"""Cancelling, re-dating, listing, expiring and paying boletos over HTTP, with the same result at the simulated bank
+(spec; contract sections 4, 6, 7, 8, 10 and 14)."""
 
 import asyncio
 import re
@@ -47,7 +47,7 @@ def refused(answer: Answer, status: int, code: str) -> None:
 
 
 async def cancel(client: ApiClient, charge_id: str, scenario: str | None = None, **more: Any) -> Answer:
-    """By id, or with `more` by reference."""
+    """Cancel by the path's id, or with `more` in the body by POST /v1/charges/cancel."""
     headers = {} if scenario is None else {"X-Sandbox-Bank": scenario}
     if more:
         return await client.ask("POST", "/v1/charges/cancel", json={"charge_id": charge_id, **more}, headers=headers)
@@ -63,8 +63,8 @@ async def open_at_bank(books: Books, charge: dict[str, Any]) -> bool:
     return bool(row["written_off_at"] is None and row["payments"] == 0)
 
 
-async def settled(books: Books, charge: dict[str, Any]) -> None:
-    """Whatever is still to be put right with this boleto has been."""
+async def wait_for_bank_orders(books: Books, charge: dict[str, Any]) -> None:
+    """Wait until no bank order of this boleto is left."""
 
     async def over() -> bool:
         left = "SELECT count(*) FROM bank_order WHERE charge_id = $1::text::uuid"
@@ -78,7 +78,7 @@ async def settled(books: Books, charge: dict[str, Any]) -> None:
 
 @pytest.mark.parametrize("reason", [None, "cancelled", "paid_externally"])
 @pytest.mark.parametrize("mode", ["sandbox", "production"])
-async def test_a_cancelled_boleto_is_written_off_and_told_everywhere(
+async def test_a_cancelled_boleto_is_written_off_and_shown_as_cancelled_everywhere(
     merchant: ApiMerchant, books: Books, mode: str, reason: str | None
 ) -> None:
     client: ApiClient = getattr(merchant, mode)
@@ -93,7 +93,7 @@ async def test_a_cancelled_boleto_is_written_off_and_told_everywhere(
     assert charge["created_at"] <= cancelled["cancelled_at"] <= iso(datetime.now(UTC))
     row = await at_bank(books, number_of(charge))
     assert row["written_off_at"] is not None
-    # The bank first: it had written the boleto off when the charge was cancelled.
+    # The bank comes first: the boleto is written off before the charge is cancelled.
     assert iso(row["written_off_at"]) <= cancelled["cancelled_at"]
     assert await client.charge(charge["charge_id"]) == cancelled
     assert await client.all("/v1/charges", status="cancelled") == [cancelled]
@@ -118,7 +118,7 @@ async def test_a_cancelled_boleto_is_written_off_and_told_everywhere(
     assert len(await client.events()) == 1
 
 
-async def test_a_webhook_tells_payment_and_cancellation_and_not_what_was_not_asked_for(
+async def test_a_webhook_delivers_payment_and_cancellation_and_not_an_unsubscribed_kind(
     system: System, merchant: ApiMerchant, books: Books
 ) -> None:
     client = merchant.sandbox
@@ -128,15 +128,15 @@ async def test_a_webhook_tells_payment_and_cancellation_and_not_what_was_not_ask
         assert (await redate(client, in_days(20), charge_id=first["charge_id"])).status == 200
         assert (await cancel(client, first["charge_id"])).status == 200
         assert (await client.pay(second["charge_id"])).status == 200
-        told = {event["event_id"]: event for event in await client.events()}
-        assert Counter(event["type"] for event in told.values()) == {
+        events_by_id = {event["event_id"]: event for event in await client.events()}
+        assert Counter(event["type"] for event in events_by_id.values()) == {
             "charge.due_date_changed": 1, "charge.cancelled": 1, "payment.received": 1,
         }  # fmt: skip
-        wanted = {id for id, event in told.items() if event["type"] != "charge.due_date_changed"}
+        wanted = {id for id, event in events_by_id.items() if event["type"] != "charge.due_date_changed"}
         await receiver.heard(wanted)
         await asyncio.sleep(0.3)
     for request in receiver.requests:
-        event = told[request.event_id]
+        event = events_by_id[request.event_id]
         assert msgspec.json.decode(request.body).items() <= event.items()
         assert request.headers["X-Service-Event"] == event["type"]
         assert event["test"] is True
@@ -158,17 +158,17 @@ async def test_a_bank_that_does_not_confirm_the_write_off_leaves_the_charge_pend
         refused(answer, 502, "BANK_UNAVAILABLE")
         assert int(answer.headers["Retry-After"]) > 0
         assert await client.charge(charge["charge_id"]) == charge
-    await settled(books, charge)
+    await wait_for_bank_orders(books, charge)
     assert await client.charge(charge["charge_id"]) == charge
     assert await open_at_bank(books, charge)
     assert await client.events() == []
-    # And the refusal was retryable.
+    # The request succeeds when it is repeated.
     assert (await cancel(client, charge["charge_id"])).status == 200
     assert not await open_at_bank(books, charge)
 
 
 @pytest.mark.parametrize("scenario", ["lost_reply", "slow"])
-async def test_a_write_off_that_is_slow_or_not_heard_of_cancels_once(
+async def test_a_slow_write_off_or_a_lost_reply_cancels_once(
     merchant: ApiMerchant, books: Books, scenario: str
 ) -> None:
     client = merchant.sandbox
@@ -178,7 +178,9 @@ async def test_a_write_off_that_is_slow_or_not_heard_of_cancels_once(
     assert [event["type"] for event in await client.events()] == ["charge.cancelled"]
 
 
-async def test_a_scenario_nobody_knows_is_refused_before_the_charge_is_looked_for(merchant: ApiMerchant) -> None:
+async def test_an_unknown_sandbox_bank_scenario_is_refused_before_the_charge_is_looked_up(
+    merchant: ApiMerchant,
+) -> None:
     for answer in (
         await cancel(merchant.sandbox, NOBODY, "sleepy"),
         await redate(merchant.sandbox, in_days(3), charge_id=NOBODY, headers={"X-Sandbox-Bank": "sleepy"}),
@@ -197,7 +199,7 @@ async def test_twenty_cancellations_at_once_cancel_once(merchant: ApiMerchant, b
     assert len(await client.events()) == 1
 
 
-async def test_a_reference_means_its_one_pending_charge_of_either_kind(merchant: ApiMerchant) -> None:
+async def test_an_external_id_cancels_its_only_pending_charge_pix_or_boleto(merchant: ApiMerchant) -> None:
     client = merchant.sandbox
     boleto, pix = await issued(client, external_id="N-1"), await client.created(external_id="N-1")
     refused(await client.post("/v1/charges/cancel", {"external_id": "N-1"}), 409, "CANCEL_REFERENCE_AMBIGUOUS")
@@ -206,7 +208,7 @@ async def test_a_reference_means_its_one_pending_charge_of_either_kind(merchant:
     assert (answer.status, answer.body["charge_id"]) == (200, boleto["charge_id"])
 
 
-async def test_of_cancelling_re_dating_and_paying_at_once_one_after_the_other_is_done(
+async def test_concurrent_cancel_re_date_and_pay_leave_charge_and_bank_in_agreement(
     system: System, merchant: ApiMerchant, books: Books
 ) -> None:
     client = merchant.sandbox
@@ -238,12 +240,12 @@ async def test_of_cancelling_re_dating_and_paying_at_once_one_after_the_other_is
     assert_books_are_clean(system)
 
 
-# --- Another due date ------------------------------------------------------------------------------------------------
+# --- Re-dating -------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("mode", ["sandbox", "production"])
 @pytest.mark.parametrize("by", ["charge_id", "external_id"])
-async def test_a_new_due_date_is_the_banks_and_changes_line_and_barcode(
+async def test_a_new_due_date_changes_line_and_barcode_here_and_the_date_at_the_bank(
     merchant: ApiMerchant, books: Books, mode: str, by: str
 ) -> None:
     client: ApiClient = getattr(merchant, mode)
@@ -262,7 +264,7 @@ async def test_a_new_due_date_is_the_banks_and_changes_line_and_barcode(
     }  # fmt: skip
     assert barcode_of_line(boleto["linha_digitavel"]) == boleto["codigo_barras"] != charge["boleto"]["codigo_barras"]
     old, new = charge["boleto"]["codigo_barras"], boleto["codigo_barras"]
-    assert (old[:4], old[9:]) == (new[:4], new[9:]), "only check digit and due factor"
+    assert (old[:4], old[9:]) == (new[:4], new[9:]), "only check digit and due-date factor change"
     assert int(new[5:9]) == 1000 + (date(2030, 3, 2) - date(2025, 2, 22)).days
     assert (await at_bank(books, number_of(charge)))["due_on"].isoformat() == "2030-03-02"
     assert await client.charge(charge["charge_id"]) == moved
@@ -273,17 +275,17 @@ async def test_a_new_due_date_is_the_banks_and_changes_line_and_barcode(
         "test": mode == "sandbox", "due_date": "2030-03-02", "previous_due_date": charge["due_date"], "version": 2,
         "type": "charge.due_date_changed", "sequence": 1, "created_at": event["created_at"],
     }  # fmt: skip
-    # The same date again is done already.
+    # Re-dating to the same day changes nothing.
     again = await redate(client, "2030-03-02", **{by: charge[by]})
     assert (again.status, again.body) == (200, moved)
     assert len(await client.events()) == 1
-    # And back to an earlier day: what was payable for longer is so no more.
+    # Re-dating to an earlier day shortens the time to pay.
     back = await redate(client, in_days(5), **{by: charge[by]})
     assert (back.status, back.body["boleto"]) == (200, charge["boleto"])
     assert back.body["effective_due_date"] == charge["effective_due_date"]
 
 
-async def test_today_is_late_enough_for_a_new_due_date_yesterday_is_not(merchant: ApiMerchant, books: Books) -> None:
+async def test_a_new_due_date_may_be_today_and_not_yesterday(merchant: ApiMerchant, books: Books) -> None:
     client = merchant.sandbox
     charge = await issued(client)
     for late in (in_days(-1), "2020-01-01"):
@@ -327,25 +329,25 @@ async def test_any_fault_of_the_new_due_date_is_invalid_due_date(merchant: ApiMe
     ],
     ids=repr,
 )
-async def test_what_names_no_boleto_re_dates_none(
+async def test_a_re_dating_without_a_valid_reference_is_refused(
     merchant: ApiMerchant, named: dict[str, Any], status: int, code: str
 ) -> None:
     refused(await redate(merchant.sandbox, in_days(3), **named), status, code)
 
 
-async def test_a_pix_charge_has_no_due_date_to_change(merchant: ApiMerchant) -> None:
+async def test_a_pix_charge_cannot_be_re_dated(merchant: ApiMerchant) -> None:
     client = merchant.sandbox
     pix = await client.created(external_id="N-2")
     refused(await redate(client, in_days(3), charge_id=pix["charge_id"]), 404, "CHARGE_NOT_FOUND")
     refused(await redate(client, in_days(3), external_id="N-2"), 404, "CHARGE_NOT_FOUND")
-    # Beside a PIX charge of the same name the boleto is still the only one that can be meant.
+    # A PIX charge with the same external_id does not make the boleto's reference ambiguous.
     boleto = await issued(client, external_id="N-2")
     answer = await redate(client, in_days(3), external_id="N-2")
     assert (answer.status, answer.body["charge_id"]) == (200, boleto["charge_id"])
     assert await client.charge(pix["charge_id"]) == pix
 
 
-async def test_a_reference_of_several_pending_boletos_is_ambiguous(merchant: ApiMerchant) -> None:
+async def test_an_external_id_of_several_pending_boletos_is_ambiguous(merchant: ApiMerchant) -> None:
     client = merchant.sandbox
     first, second = await issued(client, external_id="N-3"), await issued(client, external_id="N-3")
     await issued(merchant.production, external_id="N-3")
@@ -363,7 +365,7 @@ async def test_a_boleto_that_is_not_pending_keeps_its_due_date(merchant: ApiMerc
     assert (await cancel(client, cancelled["charge_id"])).status == 200
     for charge in (paid, cancelled):
         before = await client.charge(charge["charge_id"])
-        # The date it has, too: the state is what counts.
+        # Its present due date is refused too: the state decides.
         for due in (in_days(20), charge["due_date"]):
             refused(await redate(client, due, charge_id=charge["charge_id"]), 409, "CHARGE_NOT_PENDING")
         assert await client.charge(charge["charge_id"]) == before
@@ -378,7 +380,7 @@ async def test_a_bank_that_does_not_confirm_a_new_due_date_changes_nothing(
     answer = await redate(client, in_days(30), charge_id=charge["charge_id"], headers={"X-Sandbox-Bank": scenario})
     refused(answer, 502, "BANK_UNAVAILABLE")
     assert int(answer.headers["Retry-After"]) > 0
-    await settled(books, charge)
+    await wait_for_bank_orders(books, charge)
     assert await client.charge(charge["charge_id"]) == charge
     assert (await at_bank(books, number_of(charge)))["due_on"].isoformat() == charge["due_date"]
     assert await client.events() == []
@@ -386,7 +388,7 @@ async def test_a_bank_that_does_not_confirm_a_new_due_date_changes_nothing(
 
 
 @pytest.mark.parametrize("scenario", ["lost_reply", "slow"])
-async def test_a_new_due_date_that_is_slow_or_not_heard_of_is_changed_once(
+async def test_a_slow_re_dating_or_a_lost_reply_changes_the_due_date_once(
     merchant: ApiMerchant, books: Books, scenario: str
 ) -> None:
     client = merchant.sandbox
@@ -397,7 +399,9 @@ async def test_a_new_due_date_that_is_slow_or_not_heard_of_is_changed_once(
     assert (await at_bank(books, number_of(charge)))["due_on"].isoformat() == in_days(30)
 
 
-async def test_ten_re_datings_at_once_leave_the_date_the_bank_has(merchant: ApiMerchant, books: Books) -> None:
+async def test_ten_concurrent_re_datings_leave_the_same_due_date_here_and_at_the_bank(
+    merchant: ApiMerchant, books: Books
+) -> None:
     client = merchant.sandbox
     charge = await issued(client)
     answers = await asyncio.gather(
@@ -409,15 +413,15 @@ async def test_ten_re_datings_at_once_leave_the_date_the_bank_has(merchant: ApiM
     assert now["due_date"] == (await at_bank(books, number_of(charge)))["due_on"].isoformat()
     assert now["due_date"] == events[-1]["due_date"]
     assert now["version"] == 11
-    # Each begins where the one before ended.
+    # Each change starts from the due date of the one before.
     days = [event["previous_due_date"] for event in events] + [now["due_date"]]
     assert days == [charge["due_date"]] + [event["due_date"] for event in events]
 
 
-async def test_while_the_bank_finds_a_boleto_too_young_changes_are_refused_for_a_while(
+async def test_changes_of_a_boleto_younger_than_thirty_minutes_are_502_with_retry_after(
     system: System, merchant: ApiMerchant, books: Books
 ) -> None:
-    """Banco do Brasil changes and writes off thirty minutes after the registration (contract section 6)."""
+    """Banco do Brasil re-dates and writes off from thirty minutes after the registration on (contract section 6)."""
     client = merchant.production
     charge = await issued(client)
 
@@ -434,7 +438,7 @@ async def test_while_the_bank_finds_a_boleto_too_young_changes_are_refused_for_a
             await redate(client, in_days(30), charge_id=charge["charge_id"]),
         ):
             refused(answer, 502, "BANK_UNAVAILABLE")
-            # To be sure of the bank's clock, a minute more than its half hour.
+            # The bank's half hour, and a minute of margin for its clock.
             assert 1740 < int(answer.headers["Retry-After"]) <= 1860
         assert await client.charge(charge["charge_id"]) == charge
     finally:
@@ -447,7 +451,7 @@ async def test_while_the_bank_finds_a_boleto_too_young_changes_are_refused_for_a
 # --- Lists -----------------------------------------------------------------------------------------------------------
 
 
-async def test_boletos_are_found_by_what_is_on_them(merchant: ApiMerchant, books: Books) -> None:
+async def test_boletos_are_listed_by_each_of_their_fields(merchant: ApiMerchant, books: Books) -> None:
     client = merchant.sandbox
     partner = await create_integrator(books, name="Parceiro", account_id=None, now=datetime.now(UTC))
     plain = await issued(client, dataVencimento=in_days(10))
@@ -478,7 +482,7 @@ async def test_boletos_are_found_by_what_is_on_them(merchant: ApiMerchant, books
     assert await found(due_from=in_days(20), payment_method="boleto") == [boletos[2]]
     assert await found(due_from=in_days(31)) == []
     refused(await client.get("/v1/charges", due_from=in_days(20), due_to=in_days(10)), 400, "DATE_RANGE_INVALID")
-    # A boleto is where its due date is now.
+    # The list filters by the present due date.
     assert (await redate(client, in_days(25), charge_id=boletos[0])).status == 200
     assert await found(due_to=in_days(19)) == []
     assert await found(due_from=in_days(20), due_to=in_days(25)) == boletos[:2]
@@ -494,12 +498,12 @@ async def test_boletos_are_found_by_what_is_on_them(merchant: ApiMerchant, books
 
 
 async def _overdue(system: System, books: Books, client: ApiClient, **more: Any) -> str:
-    """A boleto whose last day to pay has passed; nobody has noticed yet."""
+    """A boleto whose last day to pay has passed, not yet stored as expired. Returns its id."""
     return await boleto_issued_before(system, books, client, test=True, due_on=today() - timedelta(days=15), **more)
 
 
 @pytest.mark.parametrize("act", ["read", "list", "list by status", "feed", "cancel", "cancel by id", "re-date", "pay"])
-async def test_a_boleto_whose_time_has_passed_is_expired_for_whoever_comes(
+async def test_a_boleto_past_its_last_day_is_expired_on_every_read_and_change(
     system: System, merchant: ApiMerchant, books: Books, act: str
 ) -> None:
     client = merchant.sandbox
@@ -530,7 +534,9 @@ async def test_a_boleto_whose_time_has_passed_is_expired_for_whoever_comes(
     assert (ended.hour, ended.minute, ended.second, ended.microsecond) == (0, 0, 0, 0)
 
 
-async def test_by_reference_an_overdue_boleto_is_not_there(system: System, merchant: ApiMerchant, books: Books) -> None:
+async def test_an_overdue_boleto_is_not_found_by_external_id(
+    system: System, merchant: ApiMerchant, books: Books
+) -> None:
     client = merchant.sandbox
     with paused(system, "worker"):
         await _overdue(system, books, client, external_id="PED-9")
@@ -539,7 +545,7 @@ async def test_by_reference_an_overdue_boleto_is_not_there(system: System, merch
     assert [event["type"] for event in await client.events()] == ["charge.expired"]
 
 
-async def test_a_boleto_nobody_looks_at_expires_once(system: System, merchant: ApiMerchant, books: Books) -> None:
+async def test_the_sweeper_expires_an_overdue_boleto_once(system: System, merchant: ApiMerchant, books: Books) -> None:
     charge_ids = [await _overdue(system, books, merchant.sandbox) for _ in range(3)]
 
     async def swept() -> bool:
@@ -553,7 +559,7 @@ async def test_a_boleto_nobody_looks_at_expires_once(system: System, merchant: A
     }
 
 
-async def test_a_boleto_due_yesterday_on_a_day_with_banks_has_expired_and_one_due_today_has_not(
+async def test_a_boleto_is_expired_exactly_after_its_effective_due_date(
     system: System, merchant: ApiMerchant, books: Books
 ) -> None:
     client = merchant.sandbox
@@ -565,11 +571,13 @@ async def test_a_boleto_due_yesterday_on_a_day_with_banks_has_expired_and_one_du
         assert in_time or days > 0
 
 
-# --- Sandbox payers --------------------------------------------------------------------------------------------------
+# --- Payment in the sandbox ------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("tipo", ["boleto", "boleto_hibrido"])
-async def test_a_boleto_paid_in_the_sandbox_is_paid_everywhere(merchant: ApiMerchant, books: Books, tipo: str) -> None:
+async def test_a_boleto_paid_in_the_sandbox_is_shown_as_paid_everywhere(
+    merchant: ApiMerchant, books: Books, tipo: str
+) -> None:
     client = merchant.sandbox
     partner = await create_integrator(books, name="Parceiro", account_id=None, now=datetime.now(UTC))
     charge = await issued(client, "99.90", tipo=tipo, external_id="PED-3", integrador_code=partner.integrador_code)
@@ -616,7 +624,7 @@ async def test_a_boleto_paid_in_the_sandbox_is_paid_everywhere(merchant: ApiMerc
     assert not await open_at_bank(books, charge)
 
 
-async def test_twenty_sandbox_payments_at_once_pay_once(merchant: ApiMerchant) -> None:
+async def test_twenty_concurrent_sandbox_payments_pay_once(merchant: ApiMerchant) -> None:
     client = merchant.sandbox
     charge = await issued(client)
     answers = await asyncio.gather(*(client.pay(charge["charge_id"]) for _ in range(20)))
@@ -634,7 +642,7 @@ async def test_a_boleto_that_is_not_pending_cannot_be_paid_in_the_sandbox(mercha
     assert await client.all("/v1/payments") == []
 
 
-async def test_production_has_no_simulated_payers(merchant: ApiMerchant, books: Books) -> None:
+async def test_a_production_boleto_cannot_be_paid_by_simulate_payment(merchant: ApiMerchant, books: Books) -> None:
     client = merchant.production
     charge = await issued(client)
     for charge_id in (charge["charge_id"], NOBODY, "x", str(uuid4())):
@@ -643,7 +651,9 @@ async def test_production_has_no_simulated_payers(merchant: ApiMerchant, books: 
     assert await open_at_bank(books, charge)
 
 
-async def test_boletos_and_pix_share_one_ledger_that_adds_up(system: System, merchant: ApiMerchant) -> None:
+async def test_payments_of_boletos_and_pix_share_one_dense_ledger_that_adds_up(
+    system: System, merchant: ApiMerchant
+) -> None:
     client = merchant.sandbox
     bodies = [boleto_body(f"{number + 1}.25") for number in range(10)]
     boletos = [answer.body for answer in await asyncio.gather(*(issue(client, body=body) for body in bodies))]
@@ -661,5 +671,5 @@ async def test_boletos_and_pix_share_one_ledger_that_adds_up(system: System, mer
     assert [event["sequence"] for event in await client.events()] == list(range(1, 21))
 
 
-async def test_the_books_are_clean_after_all_of_it(system: System) -> None:
+async def test_the_books_are_clean_after_the_tests_of_this_file(system: System) -> None:
     assert_books_are_clean(system)

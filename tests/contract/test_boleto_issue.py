@@ -1,6 +1,5 @@
-"""POST /v1/charges/boleto over HTTP, with the worker and the simulated bank behind it: what is answered, what is
-refused and with which code, and that a key makes one boleto, here and at the bank (spec; contract sections 1, 4, 6,
-14).
+"""POST /v1/charges/boleto over HTTP, with the worker and the simulated bank: its answers, its refusals and their codes,
+and one boleto for each idempotency key, here and at the bank (spec; contract sections 1, 4, 6, 14).
 """
 
 import asyncio
@@ -46,7 +45,7 @@ from tests.support.system import System
 
 UUID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}")
 INSTANT = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}\.[0-9]{3}Z")
-# Dues of which the last day to pay is known from the calendar: a Tuesday, a Saturday, the Saturday before Carnival.
+# Due dates and their last days to pay, from the calendar: a Tuesday, a Saturday, the Saturday before Carnival.
 EFFECTIVE = {"2030-07-02": "2030-07-02", "2030-07-06": "2030-07-08", "2030-03-02": "2030-03-06"}
 NOBODY = "01a1fdc2-2be1-7deb-b4f8-5fa37a19dbc1"
 MISSING = "missing"
@@ -59,13 +58,14 @@ async def merchant(system: System) -> AsyncIterator[ApiMerchant]:
 
 
 def refused(answer: Answer, status: int, code: str) -> dict[str, Any]:
-    """The answer is this refusal and names nothing that was made; its error."""
+    """Assert that the answer is this refusal. Returns its `error`."""
     assert (answer.status, answer.code) == (status, code), answer.raw
     error: dict[str, Any] = answer.body["error"]
     return error
 
 
 def fields(answer: Answer) -> list[str]:
+    """The fields that a VALIDATION_ERROR names."""
     return [each["field"] for each in refused(answer, 400, "VALIDATION_ERROR")["fields"]]
 
 
@@ -79,13 +79,12 @@ def new_reference() -> str:
     return f"R-{uuid4().hex[:12].upper()}"
 
 
-# --- What a boleto looks like
-# ------------------------------------------------------------------------------------------
+# --- What a boleto looks like ----------------------------------------------------------------------------------------
 
 
 def digits_of_boleto(number: str, due_on: date, cents: int) -> tuple[str, str]:
-    """Barcode and line by hand, from FEBRABAN's layout and Banco do Brasil's free field (carteira 17)."""
-    # 2025-02-22 is day 1000 of the counter that began again.
+    """Barcode and line, computed here from FEBRABAN's layout and Banco do Brasil's free field (carteira 17)."""
+    # The due-date factor began again at 1000 on 2025-02-22.
     factor = 1000 + (due_on - date(2025, 2, 22)).days
     free = f"000000{number[3:]}17"
     assert len(free) == 25
@@ -104,7 +103,7 @@ def digits_of_boleto(number: str, due_on: date, cents: int) -> tuple[str, str]:
 
 @pytest.mark.parametrize("mode", ["sandbox", "production"])
 @pytest.mark.parametrize("tipo", ["boleto", "boleto_hibrido"])
-async def test_a_new_boleto_is_the_projection_and_nothing_else(
+async def test_a_new_boleto_is_answered_with_exactly_the_fields_of_the_projection(
     system: System, merchant: ApiMerchant, books: Books, mode: str, tipo: str
 ) -> None:
     client: ApiClient = getattr(merchant, mode)
@@ -155,7 +154,7 @@ async def test_a_new_boleto_is_the_projection_and_nothing_else(
 
 
 @pytest.mark.parametrize(("due", "effective"), EFFECTIVE.items())
-async def test_a_due_date_without_banks_is_payable_on_the_next_business_day(
+async def test_a_due_date_that_is_no_business_day_is_payable_on_the_next_one(
     merchant: ApiMerchant, due: str, effective: str
 ) -> None:
     made = await issued(merchant.sandbox, dataVencimento=due)
@@ -163,7 +162,7 @@ async def test_a_due_date_without_banks_is_payable_on_the_next_business_day(
     assert made["boleto"]["data_vencimento"] == due
 
 
-async def test_every_boleto_has_a_number_of_its_own(merchant: ApiMerchant) -> None:
+async def test_every_boleto_has_its_own_nosso_numero_and_line(merchant: ApiMerchant) -> None:
     made = await asyncio.gather(
         *(issued(client) for _ in range(40) for client in (merchant.sandbox, merchant.production))
     )
@@ -178,7 +177,7 @@ async def test_every_boleto_has_a_number_of_its_own(merchant: ApiMerchant) -> No
         ("A" * 16, False), ("ped-123", False), ("PED/123", False), ("ÁGUA", False), (" A", False), ("A ", False),
     ],
 )  # fmt: skip
-async def test_seu_numero_is_the_reference_where_it_fits_and_else_our_counter(
+async def test_seu_numero_is_the_external_id_where_it_fits_and_else_our_counter(
     merchant: ApiMerchant, books: Books, reference: str | None, fits: bool
 ) -> None:
     made = await issued(merchant.sandbox, external_id=reference)
@@ -190,20 +189,22 @@ async def test_seu_numero_is_the_reference_where_it_fits_and_else_our_counter(
 
 
 @pytest.mark.parametrize(("amount", "shown"), [("0.01", "0.01"), ("7", "7.00"), ("99999999.99", "99999999.99")])
-async def test_an_amount_is_told_back_and_stands_in_the_barcode(merchant: ApiMerchant, amount: str, shown: str) -> None:
+async def test_the_amount_is_returned_with_two_decimals_and_encoded_in_the_barcode(
+    merchant: ApiMerchant, amount: str, shown: str
+) -> None:
     made = await issued(merchant.sandbox, amount)
     assert made["amount"] == shown
     assert made["boleto"]["codigo_barras"][9:19] == shown.replace(".", "").zfill(10)
 
 
-async def test_unknown_fields_are_ignored_and_the_payer_is_never_told_back(merchant: ApiMerchant) -> None:
+async def test_unknown_fields_are_ignored_and_the_answer_does_not_contain_the_payer(merchant: ApiMerchant) -> None:
     answer = await issue(merchant.sandbox, surpresa={"a": [None]}, pagador={**PAGADOR, "apelido": 5}, account_id=None)
     assert answer.status == 201
     assert PAGADOR["documento"].encode() not in answer.raw
     assert "Conceição".encode() not in answer.raw
 
 
-async def test_a_company_may_pay_and_the_house_number_may_be_missing(merchant: ApiMerchant) -> None:
+async def test_a_boleto_for_a_company_or_without_a_house_number_is_issued(merchant: ApiMerchant) -> None:
     company = {**PAGADOR, "tipoPessoa": "PESSOA_JURIDICA", "documento": "12345678000195"}
     assert (await issue(merchant.production, pagador=company)).status == 201
     assert (await issue(merchant.sandbox, pagador={k: v for k, v in PAGADOR.items() if k != "numero"})).status == 201
@@ -221,8 +222,10 @@ async def test_a_company_may_pay_and_the_house_number_may_be_missing(merchant: A
     ],
     ids=lambda value: repr(value)[:30],
 )  # fmt: skip
-async def test_whatever_the_payer_is_called_the_bank_takes_it(merchant: ApiMerchant, more: dict[str, str]) -> None:
-    """A bank has few letters and short fields; what a merchant was allowed to send is no reason for a 502."""
+async def test_any_allowed_text_of_the_payer_is_registered_by_the_bank(
+    merchant: ApiMerchant, more: dict[str, str]
+) -> None:
+    """The bank accepts few characters and short fields; texts that the API accepts must not end in a 502."""
     description = "Parcela 1/3 – não receber após… 💸\nlinha 2 " * 10
     answer = await issue(merchant.production, pagador={**PAGADOR, **more}, descricao=description, tipo="boleto_hibrido")
     assert answer.status == 201, answer.raw
@@ -262,7 +265,7 @@ async def test_any_fault_of_the_amount_is_amount_invalid_whatever_else_is_wrong(
     ids=lambda value: repr(value)[:24],
 )  # fmt: skip
 async def test_any_fault_of_the_due_date_is_invalid_due_date(merchant: ApiMerchant, due: Any) -> None:
-    # That a day has passed is seen later than a payer who cannot be.
+    # A date in the past is checked after the payer's fields.
     pagador = PAGADOR if due == "2020-01-01" else {**PAGADOR, "uf": "XX"}
     for body in (boleto_body(), boleto_body(pagador=pagador)):
         body["dataVencimento"] = due
@@ -272,21 +275,23 @@ async def test_any_fault_of_the_due_date_is_invalid_due_date(merchant: ApiMercha
         assert [each["field"] for each in error["fields"]] == ["dataVencimento"]
 
 
-async def test_today_is_too_early_tomorrow_and_the_last_day_a_barcode_carries_are_not(merchant: ApiMerchant) -> None:
+async def test_a_due_date_of_tomorrow_or_the_barcodes_last_day_is_accepted_and_today_is_refused(
+    merchant: ApiMerchant,
+) -> None:
     for due in (in_days(-1), in_days(0)):
         refused(await issue(merchant.sandbox, dataVencimento=due), 400, "INVALID_DUE_DATE")
     for due in (in_days(1), "2049-10-13"):
         assert (await issued(merchant.sandbox, dataVencimento=due))["due_date"] == due
 
 
-async def test_the_day_is_sao_paulos(servers: Any, pool: Any) -> None:
-    """An account without an address: a due date that is taken is known by the refusal that comes after it."""
+async def test_due_dates_are_compared_with_the_day_in_sao_paulo(servers: Any, pool: Any) -> None:
+    """The account has no address: an accepted due date shows by the refusal that follows it, for the address."""
     async with open_api(servers.database_url, servers.redis_url) as api:
         await pool.execute("UPDATE account SET address = NULL WHERE account_id = $1", api.first.account_id)
         token = await api.token()
         headers = [(b"content-type", b"application/json"), (b"authorization", f"Bearer {token}".encode())]
         tonight = datetime.combine(today() + timedelta(days=1), datetime.min.time(), UTC) + timedelta(hours=2)
-        # 23:00 in São Paulo is the next day in UTC already.
+        # 23:00 in São Paulo is already the next day in UTC.
         for now, due, issuing, redating in (
             (tonight, 0, "INVALID_DUE_DATE", "CHARGE_NOT_FOUND"),
             (tonight, 1, "MERCHANT_ADDRESS_REQUIRED", "CHARGE_NOT_FOUND"),
@@ -314,11 +319,11 @@ async def test_the_day_is_sao_paulos(servers: Any, pool: Any) -> None:
     ],
     ids=repr,
 )  # fmt: skip
-async def test_any_fault_of_the_integrador_code_is_its_own_refusal_and_makes_no_boleto(
+async def test_any_fault_of_the_integrador_code_is_integrador_code_invalid_and_issues_no_boleto(
     merchant: ApiMerchant, books: Books, code: Any
 ) -> None:
     reference = new_reference()
-    # That nobody has a code is seen later than a type that cannot be.
+    # An unknown code is checked after the field `tipo`, a malformed code before it.
     for tipo in ("boleto", "boleto" if code == "INTG-000000" else 7):
         answer = await issue(merchant.sandbox, integrador_code=code, external_id=reference, tipo=tipo)
         refused(answer, 400, "INTEGRADOR_CODE_INVALID")
@@ -326,7 +331,7 @@ async def test_any_fault_of_the_integrador_code_is_its_own_refusal_and_makes_no_
     assert await merchant.sandbox.all("/v1/charges", external_id=reference) == []
 
 
-async def test_an_inactive_integrador_code_is_like_an_unknown_one_and_a_stamp_stays(
+async def test_an_inactive_integrador_code_is_refused_like_an_unknown_one_and_old_charges_keep_it(
     merchant: ApiMerchant, books: Books
 ) -> None:
     client, reference = merchant.sandbox, new_reference()
@@ -341,13 +346,13 @@ async def test_an_inactive_integrador_code_is_like_an_unknown_one_and_a_stamp_st
     refused(inactive, 400, "INTEGRADOR_CODE_INVALID")
     assert inactive.but_for_the_request_id() == unknown.but_for_the_request_id()
     assert await boletos_of(books, reference) == []
-    # What was stamped stays stamped, and its creation is still answered.
+    # The earlier charge keeps its code, and a replay of its creation is still answered.
     assert (await issue(client, key=key, integrador_code=code)).status == 200
     assert [each["charge_id"] for each in await client.all("/v1/charges", integrador_code=code)] == [made["charge_id"]]
 
 
 @pytest.mark.parametrize("given", ["theirs", NOBODY])
-async def test_an_account_that_is_not_the_tokens_is_a_mismatch(
+async def test_an_account_id_that_is_not_the_tokens_is_an_account_mismatch(
     system: System, merchant: ApiMerchant, given: str
 ) -> None:
     async with new_merchant(system) as other:
@@ -356,7 +361,7 @@ async def test_an_account_that_is_not_the_tokens_is_a_mismatch(
         assert await other.sandbox.all("/v1/charges") == []
 
 
-async def test_an_account_that_is_no_uuid_is_malformed(merchant: ApiMerchant) -> None:
+async def test_an_account_id_that_is_no_uuid_is_a_validation_error(merchant: ApiMerchant) -> None:
     for given in ("x", "", 5):
         assert fields(await issue(merchant.sandbox, account_id=given)) == ["account_id"]
 
@@ -388,20 +393,22 @@ async def test_a_merchant_without_a_whole_address_issues_no_boleto(
         refused(await issue(client, key=key), 422, "MERCHANT_ADDRESS_REQUIRED")
         assert await client.all("/v1/charges") == []
         await books.execute(store, client.account_id, whole)
-        assert (await issue(client, key=key)).status == 201, "a refusal does not use the key up"
+        assert (await issue(client, key=key)).status == 201, "a refusal does not use up the key"
 
 
-async def test_a_merchant_made_without_an_address_has_none(system: System) -> None:
+async def test_a_merchant_created_without_an_address_issues_pix_charges_but_no_boleto(system: System) -> None:
     record = await asyncio.to_thread(system.create_merchant, address=False)
     client = ApiClient(system.base_url, record["account_id"], *record["test"].values())
     try:
         refused(await issue(client), 422, "MERCHANT_ADDRESS_REQUIRED")
-        assert (await client.create()).status == 201, "a PIX charge needs none"
+        assert (await client.create()).status == 201, "a PIX charge needs no address"
     finally:
         await client.http.close()
 
 
-async def test_kyc_is_for_production_and_its_end_is_noticed(system: System, books: Books) -> None:
+async def test_boletos_require_kyc_in_production_only_and_an_approval_takes_effect_at_once(
+    system: System, books: Books
+) -> None:
     async with new_merchant(system, kyc="pending") as other:
         assert (await issue(other.sandbox)).status == 201
         refused(await issue(other.production), 403, "KYC_REQUIRED")
@@ -426,14 +433,16 @@ async def test_kyc_is_for_production_and_its_end_is_noticed(system: System, book
     ],
     ids=lambda value: repr(value)[:24],
 )  # fmt: skip
-async def test_a_fault_of_the_payer_names_its_field(merchant: ApiMerchant, field: str, value: Any) -> None:
+async def test_an_invalid_field_of_the_payer_is_refused_by_its_name(
+    merchant: ApiMerchant, field: str, value: Any
+) -> None:
     pagador: dict[str, Any] = {**PAGADOR, field: value}
     if value is MISSING:
         del pagador[field]
     assert fields(await issue(merchant.sandbox, pagador=pagador)) == [f"pagador.{field}"]
 
 
-async def test_several_faults_of_the_payer_are_named_at_once(merchant: ApiMerchant) -> None:
+async def test_all_invalid_fields_of_the_payer_are_named_in_one_answer(merchant: ApiMerchant) -> None:
     answer = await issue(merchant.sandbox, pagador={**PAGADOR, "uf": "XX", "cep": "1", "documento": "1", "nome": " "})
     assert set(fields(answer)) == {"pagador.uf", "pagador.cep", "pagador.documento", "pagador.nome"}
 
@@ -447,14 +456,16 @@ async def test_several_faults_of_the_payer_are_named_at_once(merchant: ApiMercha
     ],
     ids=lambda value: repr(value)[:24],
 )  # fmt: skip
-async def test_any_other_fault_of_the_body_names_its_field(merchant: ApiMerchant, field: str, value: Any) -> None:
+async def test_any_other_invalid_field_of_the_body_is_refused_by_its_name(
+    merchant: ApiMerchant, field: str, value: Any
+) -> None:
     body = {**boleto_body(), field: value}
     if value is MISSING:
         del body[field]
     assert fields(await issue(merchant.sandbox, body=body)) == [field]
 
 
-async def test_check_digits_are_for_production(merchant: ApiMerchant) -> None:
+async def test_check_digits_of_the_payers_document_are_enforced_in_production_only(merchant: ApiMerchant) -> None:
     for kind, document in (("PESSOA_FISICA", "52998224726"), ("PESSOA_JURIDICA", "12345678000190")):
         pagador = {**PAGADOR, "tipoPessoa": kind, "documento": document}
         assert (await issue(merchant.sandbox, pagador=pagador)).status == 201
@@ -462,7 +473,7 @@ async def test_check_digits_are_for_production(merchant: ApiMerchant) -> None:
 
 
 async def test_of_several_refusals_the_first_in_the_contracts_order_wins(system: System, books: Books) -> None:
-    """Everything is wrong with one request; what is answered is put right, one after the other, up to the bank."""
+    """One request has every fault; the fault that is answered is corrected, one after the other, up to the bank."""
     async with new_merchant(system, kyc="pending") as other:
         client = other.production
         used = str(uuid4())
@@ -535,7 +546,9 @@ async def test_of_several_refusals_the_first_in_the_contracts_order_wins(system:
 
 
 @pytest.mark.parametrize("scope", ["charges:read", "payments:read"])
-async def test_only_the_scope_to_create_issues_and_re_dates(merchant: ApiMerchant, scope: str) -> None:
+async def test_issuing_re_dating_cancelling_and_paying_a_boleto_require_charges_create(
+    merchant: ApiMerchant, scope: str
+) -> None:
     client = merchant.sandbox
     charge = await issued(client)
     narrow = {"grant_type": "client_credentials", "scope": scope, **client._client}
@@ -555,7 +568,9 @@ async def test_only_the_scope_to_create_issues_and_re_dates(merchant: ApiMerchan
 # --- The suspension of standalone PIX --------------------------------------------------------------------------------
 
 
-async def test_a_suspension_of_pix_does_not_touch_boletos(system: System, merchant: ApiMerchant) -> None:
+async def test_a_suspension_of_pix_does_not_affect_boletos_and_hybrid_boletos(
+    system: System, merchant: ApiMerchant
+) -> None:
     client, key = merchant.production, str(uuid4())
     made = await issued(client, key=key, tipo="boleto_hibrido", external_id=(name := new_reference()))
     await asyncio.to_thread(system.json, "pix", "suspend")
@@ -567,7 +582,7 @@ async def test_a_suspension_of_pix_does_not_touch_boletos(system: System, mercha
         assert (again.status, again.body) == (200, made)
         refused(await client.create(), 403, "PIX_AVULSO_SUSPENDED")
         refused(await issue(client, tipo="boleto_pix"), 403, "PIX_AVULSO_SUSPENDED")
-        # What is malformed is so first, suspended or not.
+        # A malformed body is refused as such, suspended or not.
         refused(await issue(client, "0", tipo="boleto_pix"), 400, "AMOUNT_INVALID")
         assert (await issue(merchant.sandbox, tipo="boleto_pix")).code != "PIX_AVULSO_SUSPENDED"
     finally:
@@ -575,8 +590,7 @@ async def test_a_suspension_of_pix_does_not_touch_boletos(system: System, mercha
     assert (await issue(client, tipo="boleto_pix")).code != "PIX_AVULSO_SUSPENDED"
 
 
-# --- A key makes one boleto
-# --------------------------------------------------------------------------------------------
+# --- A key makes one boleto ------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("mode", ["sandbox", "production"])
@@ -596,14 +610,14 @@ async def test_the_same_key_and_body_is_answered_with_the_charge_as_it_is_now(me
     cancelled = await client.cancel(charge_id)
     assert (await issue(client, key=key, external_id=name)).body == cancelled.body
     assert len(await client.all("/v1/charges", external_id=name)) == 1
-    told = await client.get(f"/v1/idempotency-keys/{key}")
-    assert told.body == {
+    key_state = await client.get(f"/v1/idempotency-keys/{key}")
+    assert key_state.body == {
         "key": key, "state": "completed", "resource_type": "charge", "resource_id": charge_id,
         "first_used_at": first.body["created_at"], "replay_count": 3,
     }  # fmt: skip
 
 
-async def test_a_replay_is_answered_when_its_due_date_has_passed(
+async def test_a_replay_is_answered_also_after_the_due_date_has_passed(
     system: System, merchant: ApiMerchant, books: Books
 ) -> None:
     client, key, due_on = merchant.sandbox, str(uuid4()), today() - timedelta(days=20)
@@ -625,11 +639,11 @@ async def test_the_same_key_with_another_body_is_refused_and_makes_nothing(merch
         body = {**boleto_body(external_id=name), **other}
         refused(await issue(client, key=key, body=body), 409, "IDEMPOTENCY_KEY_REUSED")
     assert len(await boletos_of(books, name)) == len(await client.all("/v1/charges", external_id=name)) == 1
-    # Nor may a PIX charge have it.
+    # Nor may a PIX charge use the key.
     refused(await client.create(key=key), 409, "IDEMPOTENCY_KEY_REUSED")
 
 
-async def test_a_key_belongs_to_its_account_and_mode(system: System, merchant: ApiMerchant) -> None:
+async def test_an_idempotency_key_belongs_to_its_account_and_mode(system: System, merchant: ApiMerchant) -> None:
     key = str(uuid4())
     async with new_merchant(system) as other:
         clients = [merchant.sandbox, merchant.production, other.sandbox, other.production]
@@ -638,7 +652,7 @@ async def test_a_key_belongs_to_its_account_and_mode(system: System, merchant: A
     assert len({answer.body["charge_id"] for answer in answers}) == 4
 
 
-async def test_what_was_refused_leaves_the_key_free(merchant: ApiMerchant, books: Books) -> None:
+async def test_a_refused_request_does_not_use_up_its_idempotency_key(merchant: ApiMerchant, books: Books) -> None:
     client, key, name = merchant.sandbox, str(uuid4()), new_reference()
     refused(await issue(client, "0", key=key, external_id=name), 400, "AMOUNT_INVALID")
     refused(await issue(client, key=key, external_id=name, account_id=NOBODY), 403, "ACCOUNT_MISMATCH")
@@ -647,7 +661,7 @@ async def test_what_was_refused_leaves_the_key_free(merchant: ApiMerchant, books
         answer = await issue(client, key=key, external_id=name, headers={"X-Sandbox-Bank": scenario})
         refused(answer, 502, "BANK_UNAVAILABLE")
         assert (await client.get(f"/v1/idempotency-keys/{key}")).body["state"] == "unknown"
-    # The key may be tried with a body corrected, too.
+    # The key also works with a corrected body.
     answer = await issue(client, "151.00", key=key, external_id=name)
     assert answer.status == 201
     assert len(await boletos_of(books, name)) == len(await client.all("/v1/charges", external_id=name)) == 1
@@ -667,7 +681,7 @@ async def test_thirty_equal_requests_at_once_make_one_boleto(
         assert len(await boletos_of(books, name)) == len(await client.all("/v1/charges", external_id=name)) == 1
 
 
-async def test_equal_requests_wait_for_the_first_while_the_bank_thinks(merchant: ApiMerchant, books: Books) -> None:
+async def test_equal_requests_wait_until_the_bank_has_answered_the_first(merchant: ApiMerchant, books: Books) -> None:
     client, key, name = merchant.sandbox, str(uuid4()), new_reference()
     slow = {"X-Sandbox-Bank": "slow"}
     asked = [asyncio.create_task(issue(client, key=key, external_id=name, headers=slow))]
@@ -680,14 +694,14 @@ async def test_equal_requests_wait_for_the_first_while_the_bank_thinks(merchant:
     other = asyncio.create_task(issue(client, "151.00", key=key, external_id=name))
     await asyncio.sleep(0.5)
     answered = any(each.done() for each in asked)
-    assert not (answered and await in_progress()), "while the bank thinks nobody is answered"
+    assert not (answered and await in_progress()), "a request was answered before the bank"
     answers = await asyncio.gather(*asked)
     assert Counter(answer.status for answer in answers) == {201: 1, 200: 9}
     refused(await other, 409, "IDEMPOTENCY_KEY_REUSED")
     assert len(await boletos_of(books, name)) == 1
 
 
-async def test_a_key_at_work_says_so_when_redis_has_forgotten_it(
+async def test_a_key_in_progress_is_shown_as_such_after_redis_is_flushed(
     system: System, merchant: ApiMerchant, books: Books
 ) -> None:
     client, key, name = merchant.sandbox, str(uuid4()), new_reference()
@@ -710,7 +724,9 @@ async def test_a_key_at_work_says_so_when_redis_has_forgotten_it(
     assert len(await boletos_of(books, name)) == 1
 
 
-async def test_of_thirty_with_one_key_and_two_bodies_one_body_wins(merchant: ApiMerchant, books: Books) -> None:
+async def test_of_thirty_requests_with_one_key_and_two_bodies_one_body_wins(
+    merchant: ApiMerchant, books: Books
+) -> None:
     key, name = str(uuid4()), new_reference()
     answers = await asyncio.gather(
         *(issue(merchant.sandbox, f"{1 + number % 2}.00", key=key, external_id=name) for number in range(30))
@@ -720,8 +736,8 @@ async def test_of_thirty_with_one_key_and_two_bodies_one_body_wins(merchant: Api
     assert len(await boletos_of(books, name)) == 1
 
 
-async def _leave(client: ApiClient, key: str, body: bytes, after_s: float | None) -> None:
-    """Ask for a boleto and hang up after so long, or as soon as the answer begins: before it is read."""
+async def _issue_and_hang_up(client: ApiClient, key: str, body: bytes, after_s: float | None) -> None:
+    """Request a boleto and hang up after `after_s` seconds; None: as soon as the answer begins, before it is read."""
     host, port = client.base_url.removeprefix("http://").split(":")
     reader, writer = await asyncio.open_connection(host, int(port))
     writer.write(
@@ -735,20 +751,22 @@ async def _leave(client: ApiClient, key: str, body: bytes, after_s: float | None
     writer.transport.abort()
 
 
-async def test_a_client_that_hangs_up_neither_undoes_nor_doubles(merchant: ApiMerchant, books: Books) -> None:
+async def test_a_client_that_hangs_up_neither_undoes_nor_duplicates_its_boleto(
+    merchant: ApiMerchant, books: Books
+) -> None:
     client = merchant.sandbox
     await client.token()
     asked = {str(uuid4()): boleto_body(external_id=new_reference()) for _ in range(30)}
-    # The first stays until its answer begins: somebody gets through, however busy the machine is.
+    # The first stays until its answer begins: at least one request gets through, however busy the machine is.
     await asyncio.gather(
         *(
-            _leave(client, key, msgspec.json.encode(body), place * 0.003 if place else None)
+            _issue_and_hang_up(client, key, msgspec.json.encode(body), place * 0.003 if place else None)
             for place, (key, body) in enumerate(asked.items())
         )
     )
     answers = await asyncio.gather(*(issue(client, key=key, body=body) for key, body in asked.items()))
     assert {answer.status for answer in answers} <= {200, 201}
-    assert 200 in {answer.status for answer in answers}, "nobody got through before hanging up"
+    assert 200 in {answer.status for answer in answers}, "no request got through before its client hung up"
     for body in asked.values():
         (boleto,) = await boletos_of(books, body["external_id"])
         assert boleto["written_off_at"] is None
@@ -759,7 +777,9 @@ async def test_a_client_that_hangs_up_neither_undoes_nor_doubles(merchant: ApiMe
 
 
 @pytest.mark.parametrize("scenario", ["unavailable", "refuse"])
-async def test_when_the_bank_does_not_say_yes_nothing_stays(merchant: ApiMerchant, books: Books, scenario: str) -> None:
+async def test_a_boleto_that_the_sandbox_bank_does_not_confirm_leaves_no_charge(
+    merchant: ApiMerchant, books: Books, scenario: str
+) -> None:
     client, name = merchant.sandbox, new_reference()
     answer = await issue(client, external_id=name, headers={"X-Sandbox-Bank": scenario})
     refused(answer, 502, "BANK_UNAVAILABLE")
@@ -770,7 +790,9 @@ async def test_when_the_bank_does_not_say_yes_nothing_stays(merchant: ApiMerchan
 
 
 @pytest.mark.parametrize("scenario", ["lost_reply", "slow"])
-async def test_a_lost_or_late_answer_makes_one_boleto(merchant: ApiMerchant, books: Books, scenario: str) -> None:
+async def test_a_lost_or_late_answer_of_the_bank_makes_one_boleto(
+    merchant: ApiMerchant, books: Books, scenario: str
+) -> None:
     client, name = merchant.sandbox, new_reference()
     made = await issued(client, external_id=name, headers={"X-Sandbox-Bank": scenario})
     (boleto,) = await boletos_of(books, name)
@@ -778,7 +800,9 @@ async def test_a_lost_or_late_answer_makes_one_boleto(merchant: ApiMerchant, boo
     assert await client.all("/v1/charges", external_id=name) == [made]
 
 
-async def test_scenarios_are_for_the_sandbox_and_must_be_known(merchant: ApiMerchant) -> None:
+async def test_an_unknown_sandbox_bank_scenario_is_refused_and_production_ignores_the_header(
+    merchant: ApiMerchant,
+) -> None:
     for wrong in ("sleepy", "", "SLOW"):
         assert fields(await issue(merchant.sandbox, headers={"X-Sandbox-Bank": wrong})) == ["X-Sandbox-Bank"]
     for ignored in ("refuse", "sleepy"):
@@ -786,7 +810,7 @@ async def test_scenarios_are_for_the_sandbox_and_must_be_known(merchant: ApiMerc
 
 
 @pytest.mark.parametrize("fault", ["down", "refuse", "error500"])
-async def test_a_bank_of_production_that_fails_leaves_nothing_behind(
+async def test_a_failing_production_bank_leaves_no_charge_and_the_key_works_later(
     system: System, merchant: ApiMerchant, books: Books, fault: str
 ) -> None:
     client, key, name = merchant.production, str(uuid4()), new_reference()
@@ -795,7 +819,7 @@ async def test_a_bank_of_production_that_fails_leaves_nothing_behind(
         answer = await issue(client, key=key, external_id=name)
         refused(answer, 502, "BANK_UNAVAILABLE")
         assert int(answer.headers["Retry-After"]) > 0
-        assert (await issue(merchant.sandbox)).status == 201, "the sandbox has a bank of its own"
+        assert (await issue(merchant.sandbox)).status == 201, "the sandbox has its own bank"
     finally:
         await asyncio.to_thread(system.json, "bank", "fault", "up")
     assert await client.all("/v1/charges", external_id=name) == []
@@ -804,11 +828,12 @@ async def test_a_bank_of_production_that_fails_leaves_nothing_behind(
     assert len(open_now) == 1
 
 
-# --- Nobody else's boletos
-# ---------------------------------------------------------------------------------------------
+# --- Boletos of other accounts ---------------------------------------------------------------------------------------
 
 
-async def test_a_boleto_of_anybody_else_or_the_other_mode_is_like_none(system: System, merchant: ApiMerchant) -> None:
+async def test_a_boleto_of_another_account_or_mode_is_answered_like_an_unknown_id(
+    system: System, merchant: ApiMerchant
+) -> None:
     def asked(charge_id: str) -> list[tuple[str, str, Any]]:
         return [
             ("GET", f"/v1/charges/{charge_id}", None),
@@ -842,5 +867,5 @@ async def test_a_boleto_of_anybody_else_or_the_other_mode_is_like_none(system: S
         assert await other.production.charge(live["charge_id"]) == live
 
 
-async def test_the_books_are_clean_after_all_of_it(system: System) -> None:
+async def test_the_books_are_clean_after_the_tests_of_this_file(system: System) -> None:
     assert_books_are_clean(system)

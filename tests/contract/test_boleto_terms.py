@@ -1,4 +1,4 @@
-"""Fine, interest and discounts of boletos, over HTTP: asked for, registered at the bank, paid by, and told."""
+"""Fine, interest and discounts of boletos over HTTP: request, registration at the bank, payment and answers."""
 
 import asyncio
 from datetime import UTC, date, datetime, timedelta
@@ -31,13 +31,13 @@ LATE: dict[str, Any] = {"fine": {"percent": "2.00"}, "interest": {"percent_per_m
 
 
 async def advance_to(client: ApiClient, day: date) -> None:
-    """The sandbox's clock is at noon of that day in São Paulo."""
+    """Set the sandbox's clock to noon of that day in São Paulo."""
     noon = datetime.combine(day, datetime.min.time(), SAO_PAULO) + timedelta(hours=12)
     answer = await client.post("/v1/sandbox/clock", {"to": f"{noon.astimezone(UTC):%Y-%m-%dT%H:%M:%SZ}"})
     assert answer.status == 200, answer.raw
 
 
-def parts(payment: dict[str, Any]) -> tuple[str, ...]:
+def amounts_of(payment: dict[str, Any]) -> tuple[str, ...]:
     return tuple(payment[name] for name in ("amount", "fine", "interest", "discount"))
 
 
@@ -49,14 +49,14 @@ async def events_of(client: ApiClient, charge_id: str) -> list[str]:
     return [each["type"] for each in await client.events(charge_id=charge_id, order="asc")]
 
 
-# What is asked for
+# Creation
 
 
-async def test_terms_are_told_as_asked_for_with_what_the_boleto_costs_today(merchant: ApiMerchant) -> None:
+async def test_the_answer_shows_the_requested_terms_and_the_amount_due_today(merchant: ApiMerchant) -> None:
     asked = LATE | {"discounts": [{"until": in_days(3), "percent": "10"}, {"until": in_days(5), "percent": "5.5"}]}
     charge = await issued(merchant.sandbox, "149.90", **asked)
     due = day_of(charge, "effective_due_date")
-    told = {
+    expected = {
         "fine": {"percent": "2.00"},
         "interest": {"percent_per_month": "1.00"},
         "discounts": [{"until": in_days(3), "percent": "10.00"}, {"until": in_days(5), "percent": "5.50"}],
@@ -65,14 +65,14 @@ async def test_terms_are_told_as_asked_for_with_what_the_boleto_costs_today(merc
             "date": in_days(0), "amount": "134.91", "fine": "0.00", "interest": "0.00", "discount": "14.99",
         },
     }  # fmt: skip
-    assert told.items() <= charge.items()
+    assert expected.items() <= charge.items()
     assert charge["amount"] == "149.90"
-    assert told.items() <= (await merchant.sandbox.charge(charge["charge_id"])).items()
+    assert expected.items() <= (await merchant.sandbox.charge(charge["charge_id"])).items()
     (listed,) = await merchant.sandbox.all("/v1/charges", nosso_numero=charge["boleto"]["nosso_numero"])
-    assert told.items() <= listed.items()
+    assert expected.items() <= listed.items()
 
 
-async def test_a_boleto_without_terms_is_as_it_was(merchant: ApiMerchant, books: Books) -> None:
+async def test_a_boleto_without_terms_has_none_of_their_fields(merchant: ApiMerchant, books: Books) -> None:
     charge = await issued(merchant.sandbox)
     assert not {"fine", "interest", "discounts", "payable_until", "amount_due"} & set(charge)
     row = await at_bank(books, charge["boleto"]["nosso_numero"])
@@ -108,7 +108,7 @@ async def test_a_boleto_without_terms_is_as_it_was(merchant: ApiMerchant, books:
         ({"payable_days_after_due": "30"}, "payable_days_after_due"),
     ],
 )  # fmt: skip
-async def test_what_cannot_be_agreed_is_refused_by_its_field(
+async def test_terms_that_are_not_allowed_are_refused_by_their_field(
     merchant: ApiMerchant, wrong: dict[str, Any], field: str
 ) -> None:
     answer = await issue(merchant.sandbox, **wrong)
@@ -116,13 +116,13 @@ async def test_what_cannot_be_agreed_is_refused_by_its_field(
     assert [each["field"] for each in answer.body["error"]["fields"]] == [field], answer.raw
 
 
-async def test_companies_may_agree_on_more_than_a_consumer(merchant: ApiMerchant) -> None:
+async def test_a_company_may_agree_on_a_higher_fine_and_interest_than_a_person(merchant: ApiMerchant) -> None:
     more: dict[str, Any] = {"fine": {"percent": "10.00"}, "interest": {"percent_per_month": "2.00"}}
     assert (await issue(merchant.sandbox, **more)).status == 400
     assert (await issue(merchant.sandbox, pagador=COMPANY, **more)).status == 201
 
 
-async def test_a_key_belongs_to_its_terms(merchant: ApiMerchant) -> None:
+async def test_a_key_used_with_other_terms_is_refused(merchant: ApiMerchant) -> None:
     key, body = str(uuid4()), boleto_body(**LATE)
     first = await issue(merchant.sandbox, body=body, key=key)
     again = await issue(merchant.sandbox, body=body, key=key)
@@ -132,11 +132,11 @@ async def test_a_key_belongs_to_its_terms(merchant: ApiMerchant) -> None:
     assert (other.status, other.code) == (409, "IDEMPOTENCY_KEY_REUSED")
 
 
-# What is paid
+# Payment
 
 
 @pytest.mark.parametrize("tipo", ["boleto", "boleto_hibrido"])
-async def test_paid_two_days_late_it_costs_fine_and_interest_and_is_no_anomaly(
+async def test_a_boleto_paid_two_days_late_costs_fine_and_interest_and_is_no_anomaly(
     merchant: ApiMerchant, system: System, tipo: str
 ) -> None:
     client = merchant.sandbox
@@ -152,7 +152,7 @@ async def test_paid_two_days_late_it_costs_fine_and_interest_and_is_no_anomaly(
     before = await client.balance()
     paid = (await client.pay(charge["charge_id"])).body
     assert (paid["status"], paid["amount"]) == ("paid", "1000.00")
-    assert parts(paid["payment"]) == ("1031.33", "30.00", "1.33", "0.00")
+    assert amounts_of(paid["payment"]) == ("1031.33", "30.00", "1.33", "0.00")
     assert (paid["payment"]["net_amount"], paid["payment"]["late"]) == ("1031.33", True)
     assert "amount_due" not in paid
     async with client.http.get(paid["payment_url"]) as page:
@@ -161,13 +161,13 @@ async def test_paid_two_days_late_it_costs_fine_and_interest_and_is_no_anomaly(
         assert f"<dt>{name}</dt><dd>R$ {cents}</dd>" in receipt
     assert "R$ 1.031,33" in receipt
     (item,) = await client.all("/v1/payments", charge_id=charge["charge_id"])
-    assert (item["anomaly"], parts(item)) == (None, parts(paid["payment"]))
+    assert (item["anomaly"], amounts_of(item)) == (None, amounts_of(paid["payment"]))
     assert await events_of(client, charge["charge_id"]) == ["payment.received"]
     assert (before, await client.balance()) == ("0.00", "1031.33")
     await asyncio.to_thread(assert_books_are_clean, system)
 
 
-async def test_paid_early_it_costs_less_and_is_settled(merchant: ApiMerchant, system: System) -> None:
+async def test_a_boleto_paid_early_costs_less_and_is_settled(merchant: ApiMerchant, system: System) -> None:
     client = merchant.sandbox
     discounts = [{"until": in_days(1), "amount": "20.00"}, {"until": in_days(2), "amount": "5.00"}]
     charge = await issued(client, "150.00", discounts=discounts)
@@ -180,13 +180,15 @@ async def test_paid_early_it_costs_less_and_is_settled(merchant: ApiMerchant, sy
     for each, amount, discount in ((charge, less, "5.00" if second else "0.00"), (other, "135.00", "15.00")):
         paid = (await client.pay(each["charge_id"])).body
         assert (paid["status"], paid["payment"]["late"]) == ("paid", False)
-        assert parts(paid["payment"]) == (amount, "0.00", "0.00", discount)
+        assert amounts_of(paid["payment"]) == (amount, "0.00", "0.00", discount)
         assert await events_of(client, each["charge_id"]) == ["payment.received"]
     await asyncio.to_thread(assert_books_are_clean, system)
 
 
 @pytest.mark.parametrize(("amount", "status"), [("150.00", "pending"), ("153.04", "pending"), ("153.06", "paid")])
-async def test_another_amount_than_that_days_is_an_anomaly(merchant: ApiMerchant, amount: str, status: str) -> None:
+async def test_a_late_payment_of_another_amount_than_the_days_is_an_amount_mismatch(
+    merchant: ApiMerchant, amount: str, status: str
+) -> None:
     client = merchant.sandbox
     charge = await issued(client, "150.00", **LATE)
     await advance_to(client, day_of(charge, "effective_due_date") + timedelta(days=1))
@@ -195,11 +197,11 @@ async def test_another_amount_than_that_days_is_an_anomaly(merchant: ApiMerchant
     (item,) = await client.all("/v1/payments", charge_id=charge["charge_id"])
     assert (item["anomaly"], item["amount"]) == ("amount_mismatch", amount)
     if status == "pending":
-        # The payer comes back and pays what it costs.
+        # A later payment of the amount due settles the charge.
         assert (await client.pay(charge["charge_id"])).body["status"] == "paid"
 
 
-async def test_two_payments_of_one_late_day_are_one_that_settles_and_a_duplicate(merchant: ApiMerchant) -> None:
+async def test_of_two_payments_on_one_late_day_one_settles_and_one_is_a_duplicate(merchant: ApiMerchant) -> None:
     client = merchant.sandbox
     charge = await issued(client, "150.00", **LATE)
     await advance_to(client, day_of(charge, "effective_due_date") + timedelta(days=1))
@@ -210,7 +212,7 @@ async def test_two_payments_of_one_late_day_are_one_that_settles_and_a_duplicate
     ]  # fmt: skip
 
 
-async def test_it_can_be_paid_or_cancelled_until_its_last_day_and_is_expired_then(merchant: ApiMerchant) -> None:
+async def test_a_late_boleto_can_be_cancelled_until_its_last_day_and_expires_after_it(merchant: ApiMerchant) -> None:
     client = merchant.sandbox
     first, second = [await issued(client, payable_days_after_due=5, **LATE) for _ in range(2)]
     last = effective_due_date(day_of(first, "effective_due_date") + timedelta(days=5))
@@ -224,7 +226,7 @@ async def test_it_can_be_paid_or_cancelled_until_its_last_day_and_is_expired_the
     assert await events_of(client, second["charge_id"]) == ["charge.expired"]
 
 
-async def test_what_is_returned_is_what_was_paid_with_its_fine(merchant: ApiMerchant, system: System) -> None:
+async def test_a_refund_of_a_late_payment_returns_fine_and_interest_too(merchant: ApiMerchant, system: System) -> None:
     client = merchant.sandbox
     charge = await issued(client, "150.00", tipo="boleto_hibrido", **LATE)
     await advance_to(client, day_of(charge, "effective_due_date") + timedelta(days=1))
@@ -241,7 +243,7 @@ async def test_what_is_returned_is_what_was_paid_with_its_fine(merchant: ApiMerc
     await asyncio.to_thread(assert_books_are_clean, system)
 
 
-async def test_the_code_of_a_hybrid_names_no_amount_when_that_goes_by_the_day(
+async def test_the_br_code_of_a_hybrid_with_terms_contains_no_amount(
     merchant: ApiMerchant,
 ) -> None:
     client = merchant.sandbox
@@ -255,7 +257,7 @@ async def test_the_code_of_a_hybrid_names_no_amount_when_that_goes_by_the_day(
 # At the bank
 
 
-async def test_the_bank_has_what_was_agreed_in_its_own_words(
+async def test_a_boleto_is_registered_at_the_bank_with_the_agreed_terms(
     merchant: ApiMerchant, system: System, books: Books
 ) -> None:
     charge = await issued(
@@ -271,7 +273,7 @@ async def test_the_bank_has_what_was_agreed_in_its_own_words(
     assert due + timedelta(days=row["late_days"]) == date.fromisoformat(charge["payable_until"])
 
 
-async def test_in_production_a_late_payment_at_the_bank_is_what_it_cost(
+async def test_a_late_production_payment_is_booked_with_the_amount_due_that_day(
     merchant: ApiMerchant, system: System, books: Books
 ) -> None:
     client = merchant.production
@@ -291,14 +293,16 @@ async def test_in_production_a_late_payment_at_the_bank_is_what_it_cost(
 
     charge = await until_answer(paid)
     due_before = before["amount_due"]
-    assert parts(charge["payment"]) == tuple(due_before[name] for name in ("amount", "fine", "interest", "discount"))
+    assert amounts_of(charge["payment"]) == tuple(
+        due_before[name] for name in ("amount", "fine", "interest", "discount")
+    )
     assert charge["payment"]["fine"].replace(".", "").lstrip("0") == expected[1].lstrip("0")
     (item,) = await client.all("/v1/payments", charge_id=charge_id)
     assert item["anomaly"] is None
     await asyncio.to_thread(assert_books_are_clean, system)
 
 
-async def test_the_pix_of_a_hybrid_is_of_what_it_costs_that_day_and_goes_back_whole(
+async def test_the_pix_of_a_hybrid_costs_the_amount_due_that_day_and_is_refunded_whole(
     merchant: ApiMerchant, system: System
 ) -> None:
     client = merchant.production
@@ -314,7 +318,7 @@ async def test_the_pix_of_a_hybrid_is_of_what_it_costs_that_day_and_goes_back_wh
         return found if found["status"] == status else None
 
     paid = await until_answer(lambda: is_now("paid"))
-    assert (paid["payment"]["method"], parts(paid["payment"])) == ("pix", ("135.00", "0.00", "0.00", "15.00"))
+    assert (paid["payment"]["method"], amounts_of(paid["payment"])) == ("pix", ("135.00", "0.00", "0.00", "15.00"))
     assert paid["payment"]["end_to_end_id"] == said["payments"][0]["end_to_end_id"]
     (item,) = await client.all("/v1/payments", charge_id=charge_id)
     assert item["anomaly"] is None
@@ -326,13 +330,13 @@ async def test_the_pix_of_a_hybrid_is_of_what_it_costs_that_day_and_goes_back_wh
 
 
 @pytest.mark.parametrize("mode", ["sandbox", "production"])
-async def test_fine_and_last_day_follow_a_new_due_date_at_the_bank_too(
+async def test_a_new_due_date_moves_the_fine_and_the_last_day_here_and_at_the_bank(
     merchant: ApiMerchant, books: Books, mode: str
 ) -> None:
     client: ApiClient = getattr(merchant, mode)
     charge = await issued(client, payable_days_after_due=2, **LATE)
     number = charge["boleto"]["nosso_numero"]
-    for days in (23, 24, 25, 4):  # over a weekend, and back
+    for days in (23, 24, 25, 4):  # later, across a weekend, and earlier again
         moved = (await redate(client, in_days(days), charge_id=charge["charge_id"])).body
         effective = date.fromisoformat(moved["effective_due_date"])
         last = effective_due_date(effective + timedelta(days=2))
@@ -343,7 +347,7 @@ async def test_fine_and_last_day_follow_a_new_due_date_at_the_bank_too(
         assert row["due_on"] + timedelta(days=row["late_days"]) == last
 
 
-async def test_a_new_due_date_leaves_discounts_their_days(merchant: ApiMerchant) -> None:
+async def test_a_new_due_date_keeps_the_days_of_discounts_and_may_not_precede_them(merchant: ApiMerchant) -> None:
     client = merchant.sandbox
     charge = await issued(client, discounts=[{"until": in_days(5), "amount": "1.00"}])
     early = await redate(client, in_days(4), charge_id=charge["charge_id"])

@@ -1,4 +1,4 @@
-"""Fine, interest and discounts on the wire of Cobrancas v2: what is sent, what the bank refuses, computes and shows."""
+"""Fine, interest and discounts on the wire of Cobrancas v2: requests, and what the bank refuses, computes and shows."""
 
 import json
 from base64 import urlsafe_b64decode
@@ -41,7 +41,7 @@ async def bank(pool: Pool) -> AsyncIterator[RunningBoletoBank]:
         yield running
 
 
-def test_terms_are_said_in_the_banks_words() -> None:
+def test_terms_are_encoded_in_the_fields_of_cobrancas_v2() -> None:
     terms = PaymentTerms(
         fine=Fine(amount_cents=300), interest=Interest(day_cents=10), payable_days=30,
         discounts=(Discount(until=date(2026, 12, 1), percent_bps=1000),
@@ -50,7 +50,7 @@ def test_terms_are_said_in_the_banks_words() -> None:
     text = msgspec.json.decode(msgspec.json.encode(terms_body(terms, SATURDAY)))
     assert text == {
         "indicadorAceiteTituloVencido": "S",
-        # Monday 21 December and thirty days: Wednesday 20 January, counted from Saturday.
+        # Thirty days after Monday 21 December is Wednesday 20 January: 32 days, counted from Saturday 19.
         "numeroDiasLimiteRecebimento": 32,
         "jurosMora": {"tipo": 1, "valor": 0.1},
         "multa": {"data": "22.12.2026", "tipo": 1, "valor": 3.0},
@@ -59,14 +59,14 @@ def test_terms_are_said_in_the_banks_words() -> None:
     }
 
 
-def test_without_terms_a_boleto_is_not_taken_late_as_before() -> None:
+def test_a_boleto_without_fine_or_interest_is_not_accepted_late() -> None:
     assert terms_body(None, SATURDAY) == {"indicadorAceiteTituloVencido": "N"}
     only = PaymentTerms(discounts=discounts(1, amount_cents=5))
     assert terms_body(only, SATURDAY)["indicadorAceiteTituloVencido"] == "N"
 
 
 @pytest.mark.parametrize("days", range(12))
-def test_the_banks_limit_ends_on_our_last_day_and_the_fine_begins_before_it(days: int) -> None:
+def test_the_banks_acceptance_ends_on_our_last_day_and_the_fine_begins_before_it(days: int) -> None:
     due = SATURDAY + timedelta(days=days)
     for payable in (2, 3, 10, 30):
         terms = PaymentTerms(fine=Fine(percent_bps=1), payable_days=payable)
@@ -85,7 +85,9 @@ async def detail_of(bank: RunningBoletoBank, number: str) -> dict[str, Any]:
     return found
 
 
-async def test_the_bank_shows_what_was_registered_and_tells_the_parts_of_a_payment(bank: RunningBoletoBank) -> None:
+async def test_the_bank_shows_registered_terms_and_the_discount_fine_and_interest_of_a_payment(
+    bank: RunningBoletoBank,
+) -> None:
     boleto = new_boleto(
         amount_cents=10_000, terms=PaymentTerms(fine=TERMS.fine, interest=TERMS.interest, payable_days=30,
                                                 discounts=discounts(2, 4, amount_cents=500))
@@ -107,7 +109,7 @@ async def test_the_bank_shows_what_was_registered_and_tells_the_parts_of_a_payme
     assert (state.paid_cents, state.discount_cents, state.fine_cents, state.interest_cents) == (9_500, 500, 0, 0)
 
 
-async def test_the_location_of_a_hybrid_tells_a_payers_bank_what_it_takes_today(bank: RunningBoletoBank) -> None:
+async def test_the_payload_of_a_hybrids_location_states_todays_amount(bank: RunningBoletoBank) -> None:
     boleto = new_boleto(amount_cents=10_000, hybrid=True, terms=PaymentTerms(
         fine=TERMS.fine, payable_days=30, discounts=discounts(5, percent_bps=1000)))  # fmt: skip
     made = await bank.adapter().boletos.register_boleto(boleto)
@@ -116,17 +118,17 @@ async def test_the_location_of_a_hybrid_tells_a_payers_bank_what_it_takes_today(
     location = parse_br_code(made.value.qr_code)["26-25"]
     async with bank.http.get(f"http://{location}") as answer:
         _, payload, _ = (await answer.text()).split(".")
-    told = json.loads(urlsafe_b64decode(payload + "=" * (-len(payload) % 4)))
-    assert told["valor"] == {"original": "100.00", "desconto": "10.00", "final": "90.00"}
+    qr_payload = json.loads(urlsafe_b64decode(payload + "=" * (-len(payload) % 4)))
+    assert qr_payload["valor"] == {"original": "100.00", "desconto": "10.00", "final": "90.00"}
     effective = effective_due_date(boleto.due_on)
-    assert told["calendario"]["validadeAposVencimento"] == (last_day(TERMS, boleto.due_on) - effective).days
+    assert qr_payload["calendario"]["validadeAposVencimento"] == (last_day(TERMS, boleto.due_on) - effective).days
 
 
 @pytest.mark.parametrize(
     "fault",
     [
         {"multa": {"tipo": 2, "porcentagem": 2, "data": day(today() + timedelta(days=10))}},  # the due date itself
-        {"multa": {"tipo": 2, "porcentagem": 2, "data": day(today() + timedelta(days=90))}},  # behind the limit
+        {"multa": {"tipo": 2, "porcentagem": 2, "data": day(today() + timedelta(days=90))}},  # after the last day
         {"multa": {"tipo": 2, "valor": 2, "data": day(today() + timedelta(days=12))}},
         {"multa": {"tipo": 9}},
         {"jurosMora": {"tipo": 1}},
@@ -150,7 +152,7 @@ async def test_the_bank_refuses_terms_that_its_guide_forbids(bank: RunningBoleto
     assert await bank.books.booked(boleto.number) is None
 
 
-async def test_a_new_due_date_takes_limit_and_fine_along_each_in_a_call_of_its_own(bank: RunningBoletoBank) -> None:
+async def test_a_new_due_date_moves_limit_and_fine_by_one_call_each(bank: RunningBoletoBank) -> None:
     boleto = new_boleto(terms=TERMS)
     adapter = bank.adapter()
     assert isinstance(await adapter.boletos.register_boleto(boleto), Done)
@@ -164,7 +166,7 @@ async def test_a_new_due_date_takes_limit_and_fine_along_each_in_a_call_of_its_o
     assert booked.last_day == last_day(TERMS, later)
 
 
-async def test_a_new_due_date_whose_fine_did_not_follow_is_unknown_and_asked_for_again() -> None:
+async def test_a_new_due_date_whose_fine_was_not_moved_is_unknown_and_succeeds_on_retry() -> None:
     boleto = new_boleto(terms=TERMS)
     done = (200, {"numeroContratoCobranca": 1})
     answers = {f"PATCH /cobrancas/v2/boletos/{boleto.number}": [done, done, (502, b"Bad Gateway"), done]}

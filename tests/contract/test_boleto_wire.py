@@ -1,4 +1,4 @@
-"""The adapter of Cobrancas v2 and the simulated bank agree on the wire of boletos, over real HTTP."""
+"""The adapter of Cobrancas v2 and the simulated bank agree on the wire format of boletos, over real HTTP."""
 
 import asyncio
 import json
@@ -68,7 +68,7 @@ def count(bank: RunningBoletoBank, method: str, path: str) -> int:
     return bank.requests.count(f"{method} /cobrancas/v2/boletos{path}")
 
 
-async def registered(bank: RunningBoletoBank, **fields: Any) -> NewBoleto:
+async def register_boleto_at(bank: RunningBoletoBank, **fields: Any) -> NewBoleto:
     boleto = new_boleto(**fields)
     assert isinstance(await bank.adapter().boletos.register_boleto(boleto), Done)
     bank.requests.clear()
@@ -79,7 +79,7 @@ def line_of(boleto: NewBoleto) -> str:
     return boleto_codes(boleto.number, due_on=boleto.due_on, amount_cents=boleto.amount_cents)[1]
 
 
-# What goes well
+# Calls that the bank accepts
 
 
 async def test_a_boleto_is_registered_read_redated_and_written_off(bank: RunningBoletoBank) -> None:
@@ -109,7 +109,7 @@ async def test_a_boleto_is_registered_read_redated_and_written_off(bank: Running
     assert state.line == boleto_codes(boleto.number, due_on=later, amount_cents=12345)[1]
 
     assert await adapter.boletos.write_off_boleto(boleto.number) == Done(None)
-    assert await adapter.boletos.write_off_boleto(boleto.number) == Done(None)  # however often asked
+    assert await adapter.boletos.write_off_boleto(boleto.number) == Done(None)  # a second write-off succeeds too
     state = await adapter.boletos.find_boleto(boleto.number)
     assert isinstance(state, BoletoState)
     assert state.status == "written_off"
@@ -118,7 +118,7 @@ async def test_a_boleto_is_registered_read_redated_and_written_off(bank: Running
     assert redated.code == WRITTEN_OFF
 
 
-async def test_a_payer_without_letters_the_bank_takes_is_registered_all_the_same(bank: RunningBoletoBank) -> None:
+async def test_a_payer_without_any_character_the_bank_accepts_is_registered(bank: RunningBoletoBank) -> None:
     payer = new_boleto().payer
     odd = {"name": "株式会社", "street": "長い" * 80, "number": "", "city": "東京", "zip_code": "00000001"}
     for document in ("12345678000195", "12ABC34501DE35"):
@@ -127,7 +127,7 @@ async def test_a_payer_without_letters_the_bank_takes_is_registered_all_the_same
         assert isinstance(await bank.adapter().boletos.register_boleto(boleto), Done)
 
 
-async def test_a_hybrid_boleto_carries_a_code_whose_location_tells_the_truth(bank: RunningBoletoBank) -> None:
+async def test_the_location_of_a_hybrids_qr_code_shows_its_due_date_amount_and_payment(bank: RunningBoletoBank) -> None:
     adapter = bank.adapter()
     boleto = new_boleto(hybrid=True)
     made = await adapter.boletos.register_boleto(boleto)
@@ -136,22 +136,22 @@ async def test_a_hybrid_boleto_carries_a_code_whose_location_tells_the_truth(ban
     location = parse_br_code(made.value.qr_code)["26-25"]
     assert "/pix/v2/cobv/" in location
 
-    async def told() -> dict[str, Any]:
+    async def location_payload() -> dict[str, Any]:
         async with bank.http.get(f"http://{location}") as answer:
             assert answer.status == 200
             _, payload, _ = (await answer.text()).split(".")
             said: dict[str, Any] = json.loads(urlsafe_b64decode(payload + "=="))
             return said
 
-    payload = await told()
+    payload = await location_payload()
     assert payload["calendario"]["dataDeVencimento"] == boleto.due_on.isoformat()
     assert (payload["status"], payload["valor"]["original"]) == ("ATIVA", "123.45")
     assert "devedor" not in payload
     await bank.control("pay", number=boleto.number)
-    assert (await told())["status"] == "CONCLUIDA"
+    assert (await location_payload())["status"] == "CONCLUIDA"
 
 
-async def test_a_hybrid_boleto_registered_without_its_code_gets_one(bank: RunningBoletoBank) -> None:
+async def test_a_hybrid_boleto_registered_without_a_qr_code_gets_one_by_a_second_call(bank: RunningBoletoBank) -> None:
     bank.boletos.quirks = frozenset({"no_qr"})
     boleto = new_boleto(hybrid=True)
     made = await bank.adapter().boletos.register_boleto(boleto)
@@ -160,18 +160,18 @@ async def test_a_hybrid_boleto_registered_without_its_code_gets_one(bank: Runnin
     assert count(bank, "POST", f"/{boleto.number}/gerar-pix") == 1
 
 
-async def test_a_boleto_without_pix_shows_no_code(bank: RunningBoletoBank) -> None:
-    boleto = await registered(bank)
+async def test_a_boleto_without_pix_cannot_be_paid_by_pix(bank: RunningBoletoBank) -> None:
+    boleto = await register_boleto_at(bank)
     _, paid = await bank.control("pay", number=boleto.number, rail="pix")
     assert paid == {"message": "the boleto has no PIX side at the bank"}
 
 
-# Money
+# Payments
 
 
-async def test_a_paid_boleto_says_how_much_when_and_by_which_way(bank: RunningBoletoBank) -> None:
+async def test_a_paid_boletos_detail_shows_amount_day_and_that_it_was_paid_by_line(bank: RunningBoletoBank) -> None:
     adapter = bank.adapter()
-    boleto = await registered(bank)
+    boleto = await register_boleto_at(bank)
     status, paid = await bank.control("pay", line=line_of(boleto), amount="124.01")
     assert status == 200
     assert paid["payments"][0]["end_to_end_id"] is None
@@ -181,9 +181,9 @@ async def test_a_paid_boleto_says_how_much_when_and_by_which_way(bank: RunningBo
     assert (state.paid_by_pix, state.pix) == (False, ())
 
 
-async def test_a_hybrid_boleto_paid_by_pix_shows_it_in_the_detail(bank: RunningBoletoBank) -> None:
+async def test_a_hybrid_boleto_paid_by_pix_shows_the_pix_in_its_detail(bank: RunningBoletoBank) -> None:
     adapter = bank.adapter()
-    boleto = await registered(bank, hybrid=True)
+    boleto = await register_boleto_at(bank, hybrid=True)
     _, paid = await bank.control("pay", number=boleto.number, rail="pix")
     state = await adapter.boletos.find_boleto(boleto.number)
     assert isinstance(state, BoletoState)
@@ -193,15 +193,15 @@ async def test_a_hybrid_boleto_paid_by_pix_shows_it_in_the_detail(bank: RunningB
     assert state.txid is not None
     assert state.txid.startswith(f"BOLETO{boleto.number[3:]}DATA")
     assert state.qr_code is not None
-    # It is also among the PIX received, under a txid that is no charge's.
+    # The PIX is also in the list of received PIX, under a txid that belongs to no charge.
     listed = await received(adapter.pix, utc_now() - timedelta(minutes=5), utc_now() + timedelta(seconds=1))
     assert isinstance(listed, Done)
     assert [pix.end_to_end_id for pix in listed.value if pix.txid == state.txid] == [pix.end_to_end_id]
 
 
-async def test_every_pix_into_a_boleto_is_named_whatever_came_last(bank: RunningBoletoBank) -> None:
+async def test_every_pix_paid_into_a_boleto_is_listed_whichever_payment_came_last(bank: RunningBoletoBank) -> None:
     adapter = bank.adapter()
-    boleto = await registered(bank, hybrid=True)
+    boleto = await register_boleto_at(bank, hybrid=True)
     sent = []
     for rail, amount in (("pix", "100.00"), ("pix", "23.45"), ("boleto", "1.00")):
         _, paid = await bank.control("pay", number=boleto.number, rail=rail, amount=amount, force=True)
@@ -212,24 +212,24 @@ async def test_every_pix_into_a_boleto_is_named_whatever_came_last(bank: Running
     assert [(pix.end_to_end_id, pix.amount_cents) for pix in state.pix] == [(sent[0], 10_000), (sent[1], 2345)]
 
 
-async def test_money_on_its_way_is_neither_open_nor_paid(bank: RunningBoletoBank) -> None:
+async def test_a_boleto_whose_payment_has_not_settled_is_in_between(bank: RunningBoletoBank) -> None:
     await bank.rules(settle_after_s=3600)
     adapter = bank.adapter()
-    boleto = await registered(bank)
+    boleto = await register_boleto_at(bank)
     await bank.control("pay", number=boleto.number)
     state = await adapter.boletos.find_boleto(boleto.number)
     assert isinstance(state, BoletoState)
     assert (state.status, state.paid_cents) == ("in_between", 0)
-    # It is neither written off nor definitely not: the bank decides when the money is there.
+    # The write-off is neither done nor refused: the bank decides when the payment settles.
     assert isinstance(await adapter.boletos.write_off_boleto(boleto.number), Unknown)
     _, off = await bank.control("boleto-call-off", number=boleto.number)
     assert off == {"called_off": 1}
     assert await adapter.boletos.write_off_boleto(boleto.number) == Done(None)
 
 
-async def test_a_paid_boleto_is_not_written_off_and_not_redated(bank: RunningBoletoBank) -> None:
+async def test_a_paid_boleto_cannot_be_written_off_or_re_dated(bank: RunningBoletoBank) -> None:
     adapter = bank.adapter()
-    boleto = await registered(bank)
+    boleto = await register_boleto_at(bank)
     await bank.control("pay", number=boleto.number)
     for answer in (
         await adapter.boletos.write_off_boleto(boleto.number),
@@ -239,9 +239,9 @@ async def test_a_paid_boleto_is_not_written_off_and_not_redated(bank: RunningBol
         assert answer.code == PAID
 
 
-async def test_a_write_off_and_a_payment_at_once_have_one_winner(bank: RunningBoletoBank) -> None:
+async def test_of_a_concurrent_write_off_and_payment_exactly_one_succeeds(bank: RunningBoletoBank) -> None:
     adapter = bank.adapter()
-    boletos = [await registered(bank) for _ in range(12)]
+    boletos = [await register_boleto_at(bank) for _ in range(12)]
 
     async def write_off(boleto: NewBoleto) -> Any:
         return await adapter.boletos.write_off_boleto(boleto.number)
@@ -265,11 +265,11 @@ async def test_a_write_off_and_a_payment_at_once_have_one_winner(bank: RunningBo
     await asyncio.gather(*(race(boleto, bool(n % 2)) for n, boleto in enumerate(boletos)))
 
 
-async def test_every_paid_boleto_of_the_days_is_listed_over_pages_and_strangers_are_not(
+async def test_every_paid_boleto_of_our_agreement_is_listed_over_pages_and_no_other(
     bank: RunningBoletoBank, pool: Pool
 ) -> None:
     adapter = bank.adapter()
-    # A day of the past that nothing else in this database has moved on.
+    # A past day on which no other boleto in this database has moved.
     day = today() - timedelta(days=1000 + int(new_number()[-2:]))
     mine = [new_number() for _ in range(400)]  # nine of ten overdue: more than a page of them
     strangers = [f"0009999999{number[10:]}" for number in mine[:5]]
@@ -295,7 +295,7 @@ async def test_every_paid_boleto_of_the_days_is_listed_over_pages_and_strangers_
     everything = await bank.books.closed_page(moved=(day, day), limit=1000)
     assert len(everything) == 408
     first = await bank.books.closed_page(moved=(day, day))
-    assert len(first) == 301  # a page of 300, and one to see that there is another
+    assert len(first) == 301  # a page of 300, and one more to see that another page follows
 
     page = {"indicadorSituacao": "B", "agenciaBeneficiario": "452", "contaBeneficiario": "123873"}
     days = {"dataInicioMovimento": f"{day:%d.%m.%Y}", "dataFimMovimento": f"{day:%d.%m.%Y}"}
@@ -304,12 +304,12 @@ async def test_every_paid_boleto_of_the_days_is_listed_over_pages_and_strangers_
     assert (heard[1]["indicadorContinuidade"], heard[1]["proximoIndice"]) == ("S", 300)
 
 
-async def test_an_empty_list_is_no_trouble(bank: RunningBoletoBank) -> None:
+async def test_an_empty_list_of_paid_boletos_is_done_and_bad_list_queries_are_refused(bank: RunningBoletoBank) -> None:
     long_ago = today() - timedelta(days=8000)
     assert await boletos_paid(bank.adapter().boletos, long_ago, long_ago + timedelta(days=200)) == Done([])
     page = {"indicadorSituacao": "A", "agenciaBeneficiario": "452", "contaBeneficiario": "123873"}
     assert (await _raw_list(bank, page | {"dataFimRegistro": "01.01.2001"}))[0] == 404
-    await registered(bank)
+    await register_boleto_at(bank)
     assert (await _raw_list(bank, page))[0] == 200
     assert (await _raw_list(bank, page | {"numeroConvenio": CONVENIO}))[0] == 404  # an unknown parameter
     assert (await _raw_list(bank, {}))[0] == 400
@@ -325,10 +325,10 @@ async def _raw_list(bank: RunningBoletoBank, query: dict[str, str]) -> tuple[int
         return answer.status, await answer.json()
 
 
-# A number is used once
+# A nosso numero is used once
 
 
-async def test_asking_again_registers_once(bank: RunningBoletoBank) -> None:
+async def test_registering_a_boleto_again_registers_it_once(bank: RunningBoletoBank) -> None:
     adapter = bank.adapter()
     boleto = new_boleto(hybrid=True)
     first = await adapter.boletos.register_boleto(boleto)
@@ -336,7 +336,7 @@ async def test_asking_again_registers_once(bank: RunningBoletoBank) -> None:
     assert await adapter.boletos.register_boleto(boleto) == first
     assert await bank.adapter().boletos.register_boleto(boleto) == first
     await bank.control("pay", number=boleto.number)
-    assert await adapter.boletos.register_boleto(boleto) == first  # paid meanwhile: registered all the same
+    assert await adapter.boletos.register_boleto(boleto) == first  # also after it was paid
 
 
 @pytest.mark.parametrize(
@@ -349,10 +349,10 @@ async def test_asking_again_registers_once(bank: RunningBoletoBank) -> None:
     ],
     ids=lambda fields: next(iter(fields)),
 )
-async def test_a_strangers_boleto_under_our_number_is_never_taken_for_ours(
+async def test_another_boleto_under_our_number_is_rejected_as_number_taken(
     bank: RunningBoletoBank, other: dict[str, Any]
 ) -> None:
-    boleto = await registered(bank)
+    boleto = await register_boleto_at(bank)
     if "payer" in other:
         fields = {name: getattr(boleto.payer, name) for name in boleto.payer.__struct_fields__}
         other = {"payer": type(boleto.payer)(**(fields | {"document": "98765432100"}))}
@@ -366,7 +366,7 @@ async def test_a_strangers_boleto_under_our_number_is_never_taken_for_ours(
 
 async def test_a_number_stays_used_after_the_write_off(bank: RunningBoletoBank) -> None:
     adapter = bank.adapter()
-    boleto = await registered(bank)
+    boleto = await register_boleto_at(bank)
     await adapter.boletos.write_off_boleto(boleto.number)
     again = await adapter.boletos.register_boleto(boleto)
     assert isinstance(again, Rejected)
@@ -376,7 +376,7 @@ async def test_a_number_stays_used_after_the_write_off(bank: RunningBoletoBank) 
     assert other.code == NUMBER_TAKEN
 
 
-async def test_nothing_is_changed_that_is_not_there(bank: RunningBoletoBank) -> None:
+async def test_an_unregistered_boleto_is_not_found_and_cannot_be_changed(bank: RunningBoletoBank) -> None:
     adapter = bank.adapter()
     number = new_number()
     assert await adapter.boletos.find_boleto(number) == NotFound()
@@ -392,7 +392,9 @@ async def test_nothing_is_changed_that_is_not_there(bank: RunningBoletoBank) -> 
 
 
 @pytest.mark.parametrize("fault", ["lost_reply", "cut"])
-async def test_a_lost_answer_is_found_out_by_asking(bank: RunningBoletoBank, fault: str) -> None:
+async def test_after_a_lost_answer_the_adapter_looks_up_the_result_and_sends_once(
+    bank: RunningBoletoBank, fault: str
+) -> None:
     adapter = bank.adapter()
     boleto = new_boleto(hybrid=True)
     bank.wire.fault = fault
@@ -408,10 +410,12 @@ async def test_a_lost_answer_is_found_out_by_asking(bank: RunningBoletoBank, fau
 
 
 @pytest.mark.parametrize("fault", ["down", "timeout_before", "error500", "html"])
-async def test_silence_and_nonsense_are_unknown_and_the_next_try_succeeds(bank: RunningBoletoBank, fault: str) -> None:
-    # Only silence is waited for: as long as a bank that answers never needs, and no longer.
+async def test_silence_and_unreadable_answers_are_unknown_and_a_retry_succeeds(
+    bank: RunningBoletoBank, fault: str
+) -> None:
+    # Only silence needs waiting: 0.3 s is longer than an answering bank ever takes here.
     adapter = bank.adapter(**({"read_s": 0.3, "write_s": 0.3} if fault == "timeout_before" else {}))
-    standing = await registered(bank)
+    standing = await register_boleto_at(bank)
     boleto = new_boleto()
     bank.wire.fault = fault
     assert isinstance(await adapter.boletos.register_boleto(boleto), Unknown)
@@ -427,15 +431,14 @@ async def test_silence_and_nonsense_are_unknown_and_the_next_try_succeeds(bank: 
     assert await adapter.boletos.write_off_boleto(standing.number) == Done(None)
 
 
-async def test_a_slow_bank_is_unknown_and_what_it_did_is_adopted(
+async def test_an_answer_after_the_timeout_is_unknown_and_the_registered_boleto_is_adopted(
     bank: RunningBoletoBank, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(bank.wire, "_slow_s", 2.0)
     adapter = bank.adapter(read_s=1.0, write_s=1.0)
     boleto = new_boleto()
-    assert (
-        await adapter.boletos.find_boleto(boleto.number) == NotFound()
-    )  # with tokens at hand, only what follows is slow
+    # Both tokens are fetched first, so that only the calls after this are slow.
+    assert await adapter.boletos.find_boleto(boleto.number) == NotFound()
     assert isinstance(await adapter.boletos.register_boleto(new_boleto()), Done)
     bank.wire.fault = "slow"
     assert isinstance(await adapter.boletos.register_boleto(boleto), Unknown)
@@ -450,7 +453,7 @@ async def test_a_slow_bank_is_unknown_and_what_it_did_is_adopted(
     assert count(bank, "GET", f"/{boleto.number}") == 1  # adopted
 
 
-async def test_a_refusal_is_for_good_and_leaves_nothing(bank: RunningBoletoBank) -> None:
+async def test_a_refused_registration_is_rejected_and_registers_nothing(bank: RunningBoletoBank) -> None:
     adapter = bank.adapter()
     boleto = new_boleto()
     bank.wire.fault = "refuse"
@@ -462,7 +465,7 @@ async def test_a_refusal_is_for_good_and_leaves_nothing(bank: RunningBoletoBank)
     assert await adapter.boletos.find_boleto(boleto.number) == NotFound()
 
 
-async def test_tokens_that_end_in_the_middle_are_renewed(bank: RunningBoletoBank) -> None:
+async def test_tokens_that_become_invalid_are_renewed_once(bank: RunningBoletoBank) -> None:
     adapter = bank.adapter()
     boleto = new_boleto()
     assert isinstance(await adapter.boletos.register_boleto(boleto), Done)
@@ -475,13 +478,13 @@ async def test_tokens_that_end_in_the_middle_are_renewed(bank: RunningBoletoBank
     assert await adapter.boletos.write_off_boleto(boleto.number) == Done(None)
 
 
-# BoletoRules of the bank
+# Rules of the bank
 
 
-async def test_a_young_boleto_is_changed_later(bank: RunningBoletoBank, pool: Pool) -> None:
+async def test_a_boleto_younger_than_thirty_minutes_cannot_be_changed_yet(bank: RunningBoletoBank, pool: Pool) -> None:
     await bank.rules(apply_30_minutes=True)
     adapter = bank.adapter()
-    boleto = await registered(bank)
+    boleto = await register_boleto_at(bank)
     registered_at = utc_now()
     later = boleto.due_on + timedelta(days=1)
     for answer in (
@@ -491,7 +494,8 @@ async def test_a_young_boleto_is_changed_later(bank: RunningBoletoBank, pool: Po
         assert isinstance(answer, NotYet)
         assert answer.retry_at is not None
         assert timedelta(minutes=30) <= answer.retry_at - registered_at <= timedelta(minutes=32)
-    assert await adapter.boletos.write_off_boleto(boleto.number) == NotYet(None)  # the detail tells the day only
+    # The detail shows only the day of registration.
+    assert await adapter.boletos.write_off_boleto(boleto.number) == NotYet(None)
     await pool.execute(
         "UPDATE simulated_boleto SET registered_at = $2 WHERE number = $1", boleto.number, utc_now() - OLD
     )
@@ -499,26 +503,26 @@ async def test_a_young_boleto_is_changed_later(bank: RunningBoletoBank, pool: Po
     assert await adapter.boletos.write_off_boleto(boleto.number, registered_at=registered_at - OLD) == Done(None)
 
 
-async def test_an_old_answer_never_decides_that_nothing_happened(bank: RunningBoletoBank) -> None:
+async def test_a_cached_detail_never_proves_that_a_change_was_refused(bank: RunningBoletoBank) -> None:
     await bank.rules(detail_cache_s=30)
     adapter = bank.adapter(detail_age_s=30.0)
-    boleto = await registered(bank)
+    boleto = await register_boleto_at(bank)
     assert isinstance(await adapter.boletos.find_boleto(boleto.number), BoletoState)
     await bank.control("pay", number=boleto.number)
-    # The bank says no, and shows the boleto as open: what it shows is from before.
+    # The bank refuses and shows the boleto as open: that detail is a cached one, older than the payment.
     old = utc_now() - OLD
     assert isinstance(await adapter.boletos.write_off_boleto(boleto.number, registered_at=old), Unknown)
-    bank.boletos._shown.clear()  # half a minute passes, here and there
+    bank.boletos._shown.clear()  # the caches of bank and adapter expire after 30 s
     answer = await bank.adapter(detail_age_s=30.0).boletos.write_off_boleto(boleto.number, registered_at=old)
     assert isinstance(answer, Rejected)
     assert answer.code == PAID
 
 
-async def test_an_old_answer_never_decides_that_it_was_done_either(bank: RunningBoletoBank) -> None:
-    """There and back again within half a minute: what is shown as wanted is the day before the first change."""
+async def test_a_cached_detail_never_proves_that_a_change_was_made(bank: RunningBoletoBank) -> None:
+    """Re-dated and back within 30 s: the cached detail shows the wanted day, which is the one of before."""
     await bank.rules(detail_cache_s=30)
     adapter = bank.adapter(detail_age_s=30.0)
-    boleto = await registered(bank)
+    boleto = await register_boleto_at(bank)
     assert isinstance(await adapter.boletos.find_boleto(boleto.number), BoletoState)
     assert await adapter.boletos.redate_boleto(boleto.number, boleto.due_on + timedelta(days=7)) == Done(None)
     for fault in ("refuse", "timeout_before"):
@@ -533,8 +537,8 @@ async def test_an_old_answer_never_decides_that_it_was_done_either(bank: Running
     assert await adapter.boletos.redate_boleto(boleto.number, boleto.due_on) == Done(None)
 
 
-async def test_a_change_names_every_indicator_and_one_only(bank: RunningBoletoBank) -> None:
-    boleto = await registered(bank)
+async def test_a_change_must_name_all_18_indicators_and_set_exactly_one(bank: RunningBoletoBank) -> None:
+    boleto = await register_boleto_at(bank)
     transport = bank.adapter().boletos._transport
     url = f"{bank.url}/cobrancas/v2/boletos/{boleto.number}"
     scopes = ("cobrancas.boletos-requisicao",)
@@ -575,7 +579,7 @@ async def test_the_bank_refuses_what_its_guide_forbids(bank: RunningBoletoBank, 
     assert await bank.books.booked(boleto.number) is None
 
 
-async def test_without_a_good_key_token_or_scope_nobody_gets_in(bank: RunningBoletoBank) -> None:
+async def test_a_call_without_valid_application_key_token_or_scope_is_refused(bank: RunningBoletoBank) -> None:
     url = f"{bank.url}/cobrancas/v2/boletos/{new_number()}"
     async with bank.http.get(url, params={"gw-dev-app-key": "chave-do-app"}) as answer:
         assert answer.status == 401
@@ -590,7 +594,7 @@ async def test_without_a_good_key_token_or_scope_nobody_gets_in(bank: RunningBol
     assert (heard.status, "userHelp" in json.loads(heard.body)) == (403, True)
 
 
-# What the real bank may say and the simulated one does not
+# Answers that the real bank may give and the simulated one does not
 
 A = {"erros": [{"codigo": "4874999", "versao": "1", "mensagem": "Nao", "providencia": "-", "ocorrencia": "-"}]}
 B = {"errors": [{"code": "4874999.1", "message": "Nao", "action": "-"}]}
@@ -604,7 +608,7 @@ REGISTER = "POST /cobrancas/v2/boletos"
 
 @pytest.mark.parametrize("shape", [A, B, F, G], ids="ABFG")
 @pytest.mark.parametrize("status", [400, 422])
-async def test_the_banks_no_is_heard_in_each_of_its_shapes(status: int, shape: Any) -> None:
+async def test_a_refusal_in_each_of_the_banks_shapes_is_rejected(status: int, shape: Any) -> None:
     async with canned_bank({REGISTER: (status, shape)}) as url, aiohttp.ClientSession() as http:
         assert await adapter_at(http, url).boletos.register_boleto(new_boleto()) == Rejected("4874999", "Nao")
 
@@ -618,7 +622,7 @@ async def test_the_banks_no_is_heard_in_each_of_its_shapes(status: int, shape: A
         (400, b"\xff\xfe"),
     ],
 )  # fmt: skip
-async def test_whatever_is_not_the_banks_no_is_unknown(said: Any) -> None:
+async def test_an_error_that_is_no_refusal_of_the_bank_is_unknown(said: Any) -> None:
     boleto = new_boleto()
     one = f"/cobrancas/v2/boletos/{boleto.number}"
     async with aiohttp.ClientSession() as http:
@@ -639,26 +643,26 @@ async def test_whatever_is_not_the_banks_no_is_unknown(said: Any) -> None:
 @pytest.mark.parametrize(
     "said", [(404, NONE), (404, {}), (404, B), (404, A), (400, {"errors": [{"code": "4769515.1"}]})]
 )
-async def test_not_found_is_heard_in_each_of_its_shapes(said: Any) -> None:
+async def test_not_found_is_read_in_each_of_the_banks_shapes(said: Any) -> None:
     number = new_number()
     async with aiohttp.ClientSession() as http, canned_bank({f"GET /cobrancas/v2/boletos/{number}": said}) as url:
         assert await adapter_at(http, url).boletos.find_boleto(number) == NotFound()
 
 
-async def test_a_used_number_whose_boleto_is_not_shown_yet_is_unknown() -> None:
+async def test_a_refusal_as_used_number_without_a_visible_boleto_is_unknown() -> None:
     used = {"erros": [{"codigo": "4874915", "mensagem": "Nosso Numero ja incluido anteriormente."}]}
     async with aiohttp.ClientSession() as http, canned_bank({REGISTER: (400, used)}) as url:
         assert isinstance(await adapter_at(http, url).boletos.register_boleto(new_boleto()), Unknown)
 
 
-async def test_a_refusal_after_a_lost_success_is_no_refusal() -> None:
+async def test_a_refused_registration_of_a_boleto_that_is_registered_is_done() -> None:
     boleto = new_boleto()
     said = {REGISTER: (400, A), f"GET /cobrancas/v2/boletos/{boleto.number}": (200, detail(boleto))}
     async with aiohttp.ClientSession() as http, canned_bank(said) as url:
         assert isinstance(await adapter_at(http, url).boletos.register_boleto(boleto), Done)
 
 
-async def test_another_line_than_ours_blocks_the_boleto_and_raises_an_alarm(bank: RunningBoletoBank) -> None:
+async def test_a_line_that_differs_from_ours_is_rejected_and_logged_as_error(bank: RunningBoletoBank) -> None:
     bank.boletos.quirks = frozenset({"wrong_line"})
     boleto = new_boleto()
     with capture_logs() as logs:
@@ -667,7 +671,7 @@ async def test_another_line_than_ours_blocks_the_boleto_and_raises_an_alarm(bank
     assert made.code == LINE_MISMATCH
     assert made.code in STANDS_AT_BANK
     assert [(log["event"], log["log_level"]) for log in logs] == [("boleto_line_mismatch", "error")]
-    # An adopted boleto is looked at just as closely.
+    # The line of an adopted boleto is compared as well.
     one = f"GET /cobrancas/v2/boletos/{boleto.number}"
     barcode, line = boleto_codes(boleto.number, due_on=boleto.due_on + timedelta(days=1), amount_cents=12345)
     said = {one: (200, detail(boleto, codigoLinhaDigitavel=line, textoCodigoBarrasTituloCobranca=barcode))}
@@ -677,7 +681,7 @@ async def test_another_line_than_ours_blocks_the_boleto_and_raises_an_alarm(bank
     assert adopted.code == LINE_MISMATCH
 
 
-async def test_a_boleto_that_gets_no_pix_is_not_passed_off_as_hybrid() -> None:
+async def test_a_hybrid_boleto_without_a_qr_code_is_never_done() -> None:
     boleto = new_boleto(hybrid=True)
     one = f"/cobrancas/v2/boletos/{boleto.number}"
     said: dict[str, Any] = {
@@ -702,7 +706,7 @@ async def test_a_boleto_that_gets_no_pix_is_not_passed_off_as_hybrid() -> None:
         *((code, "in_between") for code in (5, 9, 13, 14, 15, 17, 18, 19, 21, 80, 99)),
     ],
 )
-async def test_only_what_is_surely_paid_counts_as_paid(code: int, status: str) -> None:
+async def test_only_states_in_which_the_money_has_settled_count_as_paid(code: int, status: str) -> None:
     boleto = new_boleto()
     said = detail(
         boleto, codigoEstadoTituloCobranca=code, valorPagoSacado=12.3, dataRecebimentoTitulo="20.11.2026",
@@ -717,7 +721,7 @@ async def test_only_what_is_surely_paid_counts_as_paid(code: int, status: str) -
     assert money == ((1230, 10, "2026-11-20") if status == "paid" else (0, 0, "None"))
 
 
-async def test_paid_without_an_amount_is_not_told_yet() -> None:
+async def test_a_paid_boleto_without_an_amount_is_in_between() -> None:
     boleto = new_boleto()
     answers = {f"GET /cobrancas/v2/boletos/{boleto.number}": (200, detail(boleto, codigoEstadoTituloCobranca=6))}
     async with aiohttp.ClientSession() as http, canned_bank(answers) as url:
@@ -726,7 +730,7 @@ async def test_paid_without_an_amount_is_not_told_yet() -> None:
     assert state.status == "in_between"
 
 
-async def test_another_boletos_detail_is_not_believed() -> None:
+async def test_a_detail_of_another_boleto_or_with_faulty_values_is_unknown() -> None:
     boleto = new_boleto()
     for said in (
         detail(new_boleto()), detail(boleto, valorOriginalTituloCobranca=12.345),

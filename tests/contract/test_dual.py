@@ -1,5 +1,5 @@
-"""Dual charges over HTTP, with the worker and the simulated bank behind it: both ways in, what is refused, what becomes
-of each leg, and that a key makes one charge with one boleto and one cob (contract sections 1, 4 to 7, 12 and 14)."""
+"""Dual charges over HTTP, with the worker and the simulated bank: both routes of creation, refusals, the state of each
+leg, and one charge with one boleto and one cob for each key (contract sections 1, 4 to 7, 12 and 14)."""
 
 import asyncio
 import io
@@ -52,6 +52,7 @@ async def merchant(system: System) -> AsyncIterator[ApiMerchant]:
 
 
 def refused(answer: Answer, status: int, code: str) -> dict[str, Any]:
+    """Assert that the answer is this refusal. Returns its `error`."""
     assert (answer.status, answer.code) == (status, code), answer.raw
     error: dict[str, Any] = answer.body["error"]
     return error
@@ -62,13 +63,13 @@ def new_reference() -> str:
 
 
 def ends_at(row: Any) -> datetime:
-    """When the bank's cob ceases to be payable."""
+    """When the bank's cob expires."""
     created_at: datetime = row["created_at"]
     return created_at + timedelta(seconds=row["expires_in_s"])
 
 
-async def nothing_of(books: Books, reference: str) -> bool:
-    """Whether no leg of what was asked for under this reference can be paid: no cob, and a boleto only written off."""
+async def nothing_is_payable(books: Books, reference: str) -> bool:
+    """Whether the reference has no charge, no cob, and no boleto that is not written off."""
     open_boletos = "SELECT count(*) FROM simulated_boleto WHERE seu_numero = $1 AND written_off_at IS NULL"
     charges = "SELECT count(*) FROM charge WHERE external_id = $1"
     cobs = "SELECT count(*) FROM simulated_cob WHERE description = $1"
@@ -120,7 +121,7 @@ async def test_a_new_dual_charge_has_both_legs_here_and_at_the_bank(
     read = parse_br_code(pix["qr_code"])
     assert (read["01"], read["54"], read["62-05"]) == ("12", "150.50", "***")
     assert pix["qr_code_image"].startswith("data:image/png;base64,")
-    # Without a time of its own the PIX leg ends with the boleto: at midnight after its last day.
+    # Without `expires_in` the PIX leg ends with the boleto: at midnight after its last day.
     end = datetime.fromisoformat(made["expires_at"]).astimezone(SAO_PAULO)
     assert (end - timedelta(days=1)).date().isoformat() == made["effective_due_date"]
     assert (end.hour, end.minute) == (0, 0)
@@ -130,20 +131,20 @@ async def test_a_new_dual_charge_has_both_legs_here_and_at_the_bank(
     assert await boleto_at_bank(books, made) == "open"
     cob = await cob_at_bank(books, made)
     assert (cob["world"], cob["status"], cob["amount_cents"]) == (mode, "ATIVA", 15050)
-    # Whole seconds, counted down from the creation: never later than the boleto.
+    # The cob's lifetime is whole seconds from its creation, rounded down: it never ends after the boleto.
     assert timedelta(seconds=-5) <= ends_at(cob) - end <= timedelta()
     location = "SELECT location FROM simulated_location WHERE location_id = $1"
     assert await books.fetchval(location, cob["location_id"]) == read["26-25"]
 
 
-async def test_other_charges_have_no_legs(merchant: ApiMerchant) -> None:
+async def test_charges_that_are_not_dual_have_no_legs(merchant: ApiMerchant) -> None:
     for charge in (await merchant.sandbox.created(), await issued(merchant.sandbox, tipo="boleto_hibrido")):
         assert "legs" not in charge
         assert "legs" not in await merchant.sandbox.charge(charge["charge_id"])
 
 
 @pytest.mark.parametrize("lifetime_s", [60, 3600, 2592000])
-async def test_expires_in_is_the_pix_legs_own_time_and_never_longer_than_the_boleto(
+async def test_expires_in_limits_the_pix_leg_and_never_exceeds_the_boletos_last_day(
     merchant: ApiMerchant, books: Books, lifetime_s: int
 ) -> None:
     made = await dual(merchant.sandbox, due_date=in_days(10), expires_in=lifetime_s)
@@ -155,7 +156,7 @@ async def test_expires_in_is_the_pix_legs_own_time_and_never_longer_than_the_bol
     assert abs((ends_at(cob) - end).total_seconds()) <= 2
 
 
-async def test_the_payer_is_not_told_back_and_unknown_fields_are_ignored(merchant: ApiMerchant) -> None:
+async def test_the_answer_does_not_contain_the_payer_and_unknown_fields_are_ignored(merchant: ApiMerchant) -> None:
     answer = await issue_dual(merchant.sandbox, surprise=[1], account_id=merchant.sandbox.account_id, send_email=True)
     assert answer.status == 201
     assert PAYER["document"].encode() not in answer.raw
@@ -163,7 +164,7 @@ async def test_the_payer_is_not_told_back_and_unknown_fields_are_ignored(merchan
 
 
 @pytest.mark.parametrize("way", ["dual", "boleto"])
-async def test_who_is_to_pay_finds_the_charge_and_the_journal_does_not_know_him(
+async def test_the_payers_document_hash_is_stored_with_the_charge_and_not_in_the_journal(
     merchant: ApiMerchant, books: Books, way: str
 ) -> None:
     client = merchant.sandbox
@@ -181,7 +182,7 @@ async def test_who_is_to_pay_finds_the_charge_and_the_journal_does_not_know_him(
     assert "payer_document_hash" not in found["journaled"]
 
 
-async def test_a_company_may_pay_and_what_is_optional_may_be_missing(merchant: ApiMerchant) -> None:
+async def test_a_dual_charge_for_a_company_or_without_optional_fields_is_issued(merchant: ApiMerchant) -> None:
     address = {name: value for name, value in PAYER["address"].items() if name != "number"}
     company = {"name": "Padaria", "document": "12345678000195", "person_type": "PESSOA_JURIDICA", "address": address}
     for payer in (company, {**company, "email": None, "phone": None, "address": {**address, "number": None}}):
@@ -213,13 +214,15 @@ async def test_any_fault_of_the_due_date_is_invalid_due_date(merchant: ApiMercha
 
 
 @pytest.mark.parametrize("lifetime_s", [0, 59, 2592001, -60, "60", 60.5, 60.0, True, [], {}])
-async def test_any_fault_of_expires_in_is_its_own_refusal(merchant: ApiMerchant, lifetime_s: Any) -> None:
+async def test_any_fault_of_expires_in_is_expires_in_invalid(merchant: ApiMerchant, lifetime_s: Any) -> None:
     error = refused(await issue_dual(merchant.sandbox, expires_in=lifetime_s), 400, "EXPIRES_IN_INVALID")
     assert [each["field"] for each in error["fields"]] == ["expires_in"]
 
 
 @pytest.mark.parametrize("code", [5, "", "INTG-", "INTG-abc123", "INTG-000000"])
-async def test_any_fault_of_the_integrador_code_makes_no_charge(merchant: ApiMerchant, books: Books, code: Any) -> None:
+async def test_any_fault_of_the_integrador_code_is_integrador_code_invalid_and_makes_no_charge(
+    merchant: ApiMerchant, books: Books, code: Any
+) -> None:
     reference = new_reference()
     for body in (
         dual_body(integrador_code=code, external_id=reference),
@@ -228,7 +231,7 @@ async def test_any_fault_of_the_integrador_code_makes_no_charge(merchant: ApiMer
         path = DUAL if "amount" in body else BOLETO
         answer = await merchant.sandbox.ask("POST", path, json=body, key=str(uuid4()))
         refused(answer, 400, "INTEGRADOR_CODE_INVALID")
-    assert await nothing_of(books, reference)
+    assert await nothing_is_payable(books, reference)
 
 
 @pytest.mark.parametrize(
@@ -243,7 +246,9 @@ async def test_any_fault_of_the_integrador_code_makes_no_charge(merchant: ApiMer
     ],
     ids=lambda value: repr(value)[:24],
 )  # fmt: skip
-async def test_a_fault_of_the_payer_names_its_field(merchant: ApiMerchant, field: str, value: Any) -> None:
+async def test_an_invalid_field_of_the_payer_is_refused_by_its_name(
+    merchant: ApiMerchant, field: str, value: Any
+) -> None:
     payer: dict[str, Any] = {**PAYER, "address": dict(PAYER["address"])}
     *within, name = field.split(".")
     at = payer[within[0]] if within else payer
@@ -261,12 +266,14 @@ async def test_a_fault_of_the_payer_names_its_field(merchant: ApiMerchant, field
         ("description", "\x00"), ("send_email", "true"), ("send_email", 1), ("account_id", "x"), ("account_id", 5),
     ],
 )  # fmt: skip
-async def test_any_other_fault_of_the_body_names_its_field(merchant: ApiMerchant, field: str, value: Any) -> None:
+async def test_any_other_invalid_field_of_the_body_is_refused_by_its_name(
+    merchant: ApiMerchant, field: str, value: Any
+) -> None:
     answer = await issue_dual(merchant.sandbox, body={**dual_body(), field: value})
     assert [each["field"] for each in refused(answer, 400, "VALIDATION_ERROR")["fields"]] == [field]
 
 
-async def test_check_digits_are_for_production(merchant: ApiMerchant) -> None:
+async def test_check_digits_of_the_payers_document_are_enforced_in_production_only(merchant: ApiMerchant) -> None:
     payer = {**PAYER, "document": "12345678900"}
     assert (await issue_dual(merchant.sandbox, payer=payer)).status == 201
     error = refused(await issue_dual(merchant.production, payer=payer), 400, "VALIDATION_ERROR")
@@ -309,12 +316,12 @@ async def test_of_several_refusals_the_first_in_the_contracts_order_wins(system:
         finally:
             await asyncio.to_thread(system.json, "bank", "fault", "up")
         assert (await ask()).status == 201
-        # Nobody is asked about his KYC in the sandbox.
+        # The sandbox does not require KYC.
         await books.execute("UPDATE account SET kyc = 'pending' WHERE account_id = $1::text::uuid", client.account_id)
         assert (await issue_dual(other.sandbox)).status == 201
 
 
-async def test_while_pix_is_suspended_production_makes_none_and_answers_what_it_made_before(
+async def test_while_pix_is_suspended_production_creates_no_dual_charge_and_answers_replays(
     system: System, merchant: ApiMerchant
 ) -> None:
     client, keys = merchant.production, [str(uuid4()), str(uuid4())]
@@ -329,7 +336,7 @@ async def test_while_pix_is_suspended_production_makes_none_and_answers_what_it_
             assert (await merchant.sandbox.ask("POST", path, json=body, key=str(uuid4()))).status == 201
         again = [await client.ask("POST", path, json=body, key=key) for (path, body), key in asked]
         assert [(answer.status, answer.raw) for answer in again] == [(200, answer.raw) for answer in before]
-        # What was issued can still be re-dated and cancelled.
+        # Charges issued before the suspension can still be re-dated and cancelled.
         charge_id = before[0].body["charge_id"]
         assert (await redate(client, in_days(30), charge_id=charge_id)).status == 200
         assert (await client.cancel(charge_id)).status == 200
@@ -340,6 +347,7 @@ async def test_while_pix_is_suspended_production_makes_none_and_answers_what_it_
 
 
 def _without(*path: str) -> dict[str, Any]:
+    """A body without the field at this path."""
     body = msgspec.json.decode(msgspec.json.encode(dual_body()))
     *within, name = path
     at = body
@@ -378,11 +386,11 @@ BAD: list[dict[str, Any]] = [
 ]  # fmt: skip
 
 
-async def test_a_dual_charge_is_let_in_exactly_when_the_schema_says_so_and_answered_as_it_says(
+async def test_a_dual_charge_is_accepted_exactly_when_the_schema_accepts_it_and_answered_by_it(
     merchant: ApiMerchant,
 ) -> None:
     document = (await merchant.sandbox.get("/v1/openapi.json")).body
-    told = document["paths"][DUAL]["post"]
+    operation = document["paths"][DUAL]["post"]
 
     def valid(schema: dict[str, Any], instance: Any) -> bool:
         whole = {**schema, "components": document["components"]}
@@ -390,10 +398,10 @@ async def test_a_dual_charge_is_let_in_exactly_when_the_schema_says_so_and_answe
 
     for given, good in [(each, True) for each in GOOD] + [(each, False) for each in BAD]:
         body = given.get("body") or {**dual_body(), **given}
-        assert valid(told["requestBody"]["content"]["application/json"]["schema"], body) is good, given
+        assert valid(operation["requestBody"]["content"]["application/json"]["schema"], body) is good, given
         answer = await issue_dual(merchant.sandbox, body=body)
         assert answer.status == (201 if good else 400), answer.raw
-        assert valid(told["responses"][str(answer.status)]["content"]["application/json"]["schema"], answer.body)
+        assert valid(operation["responses"][str(answer.status)]["content"]["application/json"]["schema"], answer.body)
     other = await merchant.sandbox.created()
     shown = document["components"]["schemas"]["ChargeProjection"]
     assert valid(shown, other)
@@ -422,7 +430,7 @@ async def test_twenty_equal_requests_at_once_make_one_boleto_and_one_cob(
     assert (again.status, again.headers["Idempotent-Replayed"]) == (200, "true")
 
 
-async def test_a_key_used_for_one_way_in_is_not_good_for_the_other(merchant: ApiMerchant) -> None:
+async def test_a_key_used_on_one_route_is_refused_on_the_other_routes(merchant: ApiMerchant) -> None:
     key = str(uuid4())
     assert (await issue_dual(merchant.sandbox, key=key)).status == 201
     refused(await issue_dual(merchant.sandbox, "151.00", key=key), 409, "IDEMPOTENCY_KEY_REUSED")
@@ -439,15 +447,15 @@ async def test_a_creation_the_bank_does_not_confirm_leaves_neither_leg(
     answer = await issue_dual(merchant.sandbox, body=body, key=key, headers={"X-Sandbox-Bank": scenario})
     refused(answer, 502, "BANK_UNAVAILABLE")
     assert int(answer.headers["Retry-After"]) > 0
-    assert await nothing_of(books, reference)
-    # The key is free again, and the next try makes both.
+    assert await nothing_is_payable(books, reference)
+    # The key is not used up, and the next attempt creates both legs.
     made = await issue_dual(merchant.sandbox, body=body, key=key)
     assert made.status == 201
     await at_rest(books, made.body)
     assert (await boleto_at_bank(books, made.body), await cob_status(books, made.body)) == ("open", "ATIVA")
 
 
-async def test_a_lost_answer_makes_one_boleto_and_one_cob(merchant: ApiMerchant, books: Books) -> None:
+async def test_a_lost_answer_of_the_bank_makes_one_boleto_and_one_cob(merchant: ApiMerchant, books: Books) -> None:
     made = await dual(merchant.sandbox, headers={"X-Sandbox-Bank": "lost_reply"})
     await at_rest(books, made)
     assert (await boleto_at_bank(books, made), await cob_status(books, made)) == ("open", "ATIVA")
@@ -458,7 +466,7 @@ async def test_a_lost_answer_makes_one_boleto_and_one_cob(merchant: ApiMerchant,
 
 @pytest.mark.parametrize("mode", ["sandbox", "production"])
 @pytest.mark.parametrize("by", ["id", "reference"])
-async def test_a_cancelled_dual_charge_has_neither_leg_at_the_bank(
+async def test_cancelling_a_dual_charge_removes_both_legs_at_the_bank(
     merchant: ApiMerchant, books: Books, mode: str, by: str
 ) -> None:
     client: ApiClient = getattr(merchant, mode)
@@ -483,7 +491,7 @@ async def test_a_cancelled_dual_charge_has_neither_leg_at_the_bank(
         refused(again, 409, "CHARGE_NOT_PENDING")
 
 
-async def test_a_dual_charge_moves_with_both_legs_to_its_new_due_date(merchant: ApiMerchant, books: Books) -> None:
+async def test_a_new_due_date_moves_both_legs_of_a_dual_charge(merchant: ApiMerchant, books: Books) -> None:
     for client in (merchant.sandbox, merchant.production):
         made = await dual(client, due_date=in_days(10))
         for days in (25, 3):
@@ -501,7 +509,7 @@ async def test_a_dual_charge_moves_with_both_legs_to_its_new_due_date(merchant: 
         assert moved.body["pix"] == made["pix"]
 
 
-async def test_re_dating_moves_no_pix_leg_beyond_its_own_time(merchant: ApiMerchant, books: Books) -> None:
+async def test_re_dating_never_extends_the_pix_leg_beyond_its_expires_in(merchant: ApiMerchant, books: Books) -> None:
     client = merchant.sandbox
     made = await dual(client, due_date=in_days(30), expires_in=20 * 86400)
     for days, own in ((40, True), (5, False), (60, True)):
@@ -514,7 +522,7 @@ async def test_re_dating_moves_no_pix_leg_beyond_its_own_time(merchant: ApiMerch
 
 
 @pytest.mark.parametrize("scenario", ["unavailable", "refuse"])
-async def test_a_change_the_bank_does_not_confirm_changes_neither_leg(
+async def test_a_cancellation_or_new_due_date_the_bank_does_not_confirm_changes_neither_leg(
     merchant: ApiMerchant, books: Books, scenario: str
 ) -> None:
     client, headers = merchant.sandbox, {"X-Sandbox-Bank": scenario}
@@ -531,7 +539,7 @@ async def test_a_change_the_bank_does_not_confirm_changes_neither_leg(
     assert dict(await cob_at_bank(books, made)) == before
 
 
-async def test_re_dated_many_times_at_once_the_cob_ends_with_the_boleto(merchant: ApiMerchant, books: Books) -> None:
+async def test_after_concurrent_re_datings_the_cob_ends_with_the_boleto(merchant: ApiMerchant, books: Books) -> None:
     client = merchant.sandbox
     made = await dual(client)
     answers = await asyncio.gather(
@@ -544,7 +552,7 @@ async def test_re_dated_many_times_at_once_the_cob_ends_with_the_boleto(merchant
     assert abs((ends_at(await cob_at_bank(books, made)) - end).total_seconds()) <= 1
 
 
-# --- Being paid in the sandbox ---------------------------------------------------------------------------------------
+# --- Payment in the sandbox ------------------------------------------------------------------------------------------
 
 
 async def test_simulate_payment_pays_the_boleto_and_removes_the_cob(merchant: ApiMerchant, books: Books) -> None:
@@ -569,7 +577,7 @@ async def test_simulate_payment_pays_the_boleto_and_removes_the_cob(merchant: Ap
         refused(again, 409, "CHARGE_NOT_PENDING")
 
 
-async def test_a_second_payment_is_a_duplicate(merchant: ApiMerchant) -> None:
+async def test_a_second_payment_of_a_dual_charge_is_a_duplicate(merchant: ApiMerchant) -> None:
     client = merchant.sandbox
     made = await dual(client)
     for _ in range(2):
@@ -579,7 +587,7 @@ async def test_a_second_payment_is_a_duplicate(merchant: ApiMerchant) -> None:
     assert Counter(item["anomaly"] for item in items) == {None: 1, "duplicate": 1}
 
 
-async def test_a_charge_that_fails_leaves_neither_leg(merchant: ApiMerchant, books: Books) -> None:
+async def test_a_failed_dual_charge_has_neither_leg_at_the_bank(merchant: ApiMerchant, books: Books) -> None:
     client = merchant.sandbox
     made = await dual(client)
     await at_rest(books, made)
@@ -592,23 +600,23 @@ async def test_a_charge_that_fails_leaves_neither_leg(merchant: ApiMerchant, boo
     )  # fmt: skip
 
 
-async def test_both_legs_expire_with_the_charge(merchant: ApiMerchant) -> None:
+async def test_both_legs_expire_with_the_charge_and_a_late_payment_still_counts(merchant: ApiMerchant) -> None:
     client = merchant.sandbox
     made = await dual(client)
     answer = await client.post(f"/v1/sandbox/charges/{made['charge_id']}/expire")
     assert (answer.body["status"], legs(answer.body)) == ("expired", {"pix": "expired", "boleto": "expired"})
-    # Its page does not say that it was over on a day which is still to come, nor payable until one before that.
+    # The page states neither a due date in the future as past, nor a last day to pay.
     async with client.http.get(made["payment_url"]) as shown:
         page = await shown.text()
     assert "Venceu em" in page
     assert f"{date.fromisoformat(made['due_date']):%d/%m/%Y}" not in page
     assert "pagável até" not in page
-    # Money that was on its way counts, and says by which leg it came.
+    # A payment that was under way counts, and shows the leg it came by.
     late = await client.post(f"/v1/sandbox/charges/{made['charge_id']}/pay", {})
     assert (late.body["status"], legs(late.body)) == ("paid", {"pix": "expired", "boleto": "paid"})
 
 
-async def test_a_leg_stays_paid_when_the_money_goes_back(merchant: ApiMerchant, books: Books) -> None:
+async def test_a_leg_stays_paid_when_the_charge_is_refunded(merchant: ApiMerchant, books: Books) -> None:
     client = merchant.sandbox
     made = await dual(client)
     assert (await client.pay(made["charge_id"])).status == 200
@@ -642,7 +650,7 @@ _TWO = "2026-11-21T14:00:00.000Z"
         ({"pix_expires_at": _ONE, "status": "paid", "paid_at": _NOON, "payment": "pix"}, _TWO, "paid", "cancelled"),
     ],
 )
-def test_what_a_leg_is_follows_from_the_charge_and_the_legs_own_time(
+def test_a_legs_status_follows_from_the_charges_status_and_the_pix_legs_own_expiry(
     fields: dict[str, Any], now: str, pix: str, boleto_status: str
 ) -> None:
     boleto = BoletoDoc(
@@ -663,10 +671,10 @@ def test_what_a_leg_is_follows_from_the_charge_and_the_legs_own_time(
     assert longer.pix_ends_at == doc.expires_at
 
 
-# --- Lists, paper, page ----------------------------------------------------------------------------------------------
+# --- Lists, PDF, payer page ------------------------------------------------------------------------------------------
 
 
-async def test_a_dual_charge_is_found_by_what_is_on_either_leg(merchant: ApiMerchant, books: Books) -> None:
+async def test_a_dual_charge_is_found_by_the_fields_of_either_leg(merchant: ApiMerchant, books: Books) -> None:
     client = merchant.sandbox
     reference = new_reference()
     partner = await create_integrator(books, name="Parceiro", account_id=None, now=datetime.now(UTC))
@@ -692,7 +700,7 @@ async def test_a_dual_charge_is_found_by_what_is_on_either_leg(merchant: ApiMerc
     assert state.body == made
 
 
-async def test_paper_and_page_carry_line_and_qr_code(system: System, merchant: ApiMerchant) -> None:
+async def test_the_pdf_and_the_payer_page_show_line_and_qr_code(system: System, merchant: ApiMerchant) -> None:
     client = merchant.production
     made = await dual(client)
     headers = {"Authorization": f"Bearer {await client.token()}"}
@@ -713,14 +721,14 @@ async def test_paper_and_page_carry_line_and_qr_code(system: System, merchant: A
     brief = await dual(client, expires_in=3600)
     async with client.http.get(f"{system.app_url}/pagar/{brief['public_id']}") as answer:
         assert "O Pix vale até" in await answer.text()
-    # A code that ends before the boleto does not stand on paper.
+    # The PDF omits a QR Code that expires before the boleto.
     async with client.http.get(f"{system.app_url}/pagar/{brief['public_id']}/boleto.pdf") as answer:
         (sheet,) = PdfReader(io.BytesIO(await answer.read())).pages
     assert brief["pix"]["txid"] not in sheet.extract_text()
     assert "br.gov.bcb.pix" not in sheet.extract_text().replace("\n", "")
 
 
-async def test_a_qr_code_whose_time_is_over_is_shown_to_nobody(
+async def test_the_payer_page_does_not_show_an_expired_qr_code(
     system: System, merchant: ApiMerchant, books: Books
 ) -> None:
     client = merchant.sandbox
@@ -738,7 +746,7 @@ async def test_a_qr_code_whose_time_is_over_is_shown_to_nobody(
         await books.execute(change, made["charge_id"], None)
 
 
-async def test_somebody_elses_dual_charge_is_like_none(system: System, merchant: ApiMerchant) -> None:
+async def test_a_dual_charge_of_another_account_or_mode_is_not_found(system: System, merchant: ApiMerchant) -> None:
     made = await dual(merchant.sandbox)
     async with new_merchant(system) as other:
         for client in (other.sandbox, merchant.production):
@@ -748,5 +756,5 @@ async def test_somebody_elses_dual_charge_is_like_none(system: System, merchant:
     assert legs(await merchant.sandbox.charge(made["charge_id"])) == PENDING
 
 
-async def test_the_books_are_clean_after_all_of_it(system: System) -> None:
+async def test_the_books_are_clean_after_the_tests_of_this_file(system: System) -> None:
     assert_books_are_clean(system)

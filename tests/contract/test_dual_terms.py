@@ -1,5 +1,5 @@
-"""Fine, interest and discounts of dual charges: both legs cost the same on each day, and the day's amount is what is
-booked, whichever leg is paid (docs/decisions/0054-terms-of-dual-charges.md)."""
+"""Fine, interest and discounts of dual charges: both legs cost the same on each day, and the payment of either leg is
+booked with that day's amount (docs/decisions/0054-terms-of-dual-charges.md)."""
 
 import asyncio
 import io
@@ -43,23 +43,23 @@ REMOVED = "REMOVIDA_PELO_USUARIO_RECEBEDOR"
 _read_terms = msgspec.json.Decoder(PaymentTerms).decode
 
 
-def parts(payment: dict[str, Any]) -> tuple[str, ...]:
+def amounts_of(payment: dict[str, Any]) -> tuple[str, ...]:
     return tuple(payment[name] for name in ("amount", "fine", "interest", "discount"))
 
 
 async def payload_at(client: ApiClient, charge: dict[str, Any]) -> dict[str, Any]:
-    """What a payer's bank reads at the address in the QR Code."""
+    """The payload that a payer's bank reads at the location in the QR Code."""
     location = parse_br_code(charge["pix"]["qr_code"])["26-25"]
     async with client.http.get(f"http://{location}") as answer:
         assert answer.status == 200
         _, payload, _ = (await answer.text()).split(".")
-    told: dict[str, Any] = loads(urlsafe_b64decode(payload + "=" * (-len(payload) % 4)))
-    return told
+    decoded: dict[str, Any] = loads(urlsafe_b64decode(payload + "=" * (-len(payload) % 4)))
+    return decoded
 
 
 @pytest.mark.parametrize("mode", ["sandbox", "production"])
 @pytest.mark.parametrize("way", ["dual", "boleto"])
-async def test_both_legs_are_registered_with_what_was_agreed(
+async def test_both_legs_are_registered_at_the_bank_with_the_agreed_terms(
     merchant: ApiMerchant, books: Books, mode: str, way: str
 ) -> None:
     client: ApiClient = getattr(merchant, mode)
@@ -70,20 +70,20 @@ async def test_both_legs_are_registered_with_what_was_agreed(
     charge = answer.body
     due = date.fromisoformat(charge["due_date"])
     last = effective_due_date(effective_due_date(due) + timedelta(days=5))
-    told = {
+    expected = {
         "fine": {"percent": "2.00"}, "interest": {"percent_per_month": "1.00"}, "payable_until": last.isoformat(),
         "discounts": [{"until": in_days(3), "percent": "10.00"}],
         "amount_due": {
             "date": in_days(0), "amount": "135.00", "fine": "0.00", "interest": "0.00", "discount": "15.00",
         },
     }  # fmt: skip
-    assert told.items() <= charge.items()
+    assert expected.items() <= charge.items()
     assert await client.charge(charge["charge_id"]) == charge
     terms = PaymentTerms(
         fine=Fine(percent_bps=200), interest=Interest(month_bps=100), payable_days=5,
         discounts=(Discount(until=today() + timedelta(days=3), percent_bps=1000),),
     )  # fmt: skip
-    # The PIX ends with the slip's last day, and its code names no amount: that goes by the day.
+    # The PIX ends with the boleto's last day, and its BR Code names no amount: the amount depends on the day.
     assert datetime.fromisoformat(charge["expires_at"]) == expires_at(terms, due)
     assert "54" not in parse_br_code(charge["pix"]["qr_code"])
     await at_rest(books, charge)
@@ -113,7 +113,7 @@ async def test_both_legs_are_registered_with_what_was_agreed(
         ({"expires_in": 3600, "payable_days_after_due": 5}, "EXPIRES_IN_INVALID", "expires_in"),
     ],
 )
-async def test_what_cannot_be_agreed_is_refused_by_its_field(
+async def test_terms_that_are_not_allowed_are_refused_by_their_field(
     merchant: ApiMerchant, wrong: dict[str, Any], code: str, field: str
 ) -> None:
     answer = await issue_dual(merchant.sandbox, **wrong)
@@ -121,7 +121,7 @@ async def test_what_cannot_be_agreed_is_refused_by_its_field(
     assert [each["field"] for each in answer.body["error"]["fields"]] == [field], answer.raw
 
 
-async def test_a_company_may_agree_on_more_than_a_person(merchant: ApiMerchant) -> None:
+async def test_a_company_may_agree_on_a_higher_fine_and_interest_than_a_person(merchant: ApiMerchant) -> None:
     more: dict[str, Any] = {"fine": {"percent": "10.00"}, "interest": {"percent_per_month": "2.00"}}
     company = {**PAYER, "document": "12345678000195", "person_type": "PESSOA_JURIDICA"}
     assert (await issue_dual(merchant.sandbox, **more)).status == 400
@@ -129,7 +129,7 @@ async def test_a_company_may_agree_on_more_than_a_person(merchant: ApiMerchant) 
 
 
 @pytest.mark.parametrize("leg", ["pix", "boleto"])
-async def test_paid_early_by_either_leg_it_costs_less_and_closes_the_other(
+async def test_an_early_payment_of_either_leg_gets_the_discount_and_closes_the_other_leg(
     merchant: ApiMerchant, system: System, books: Books, leg: str
 ) -> None:
     client = merchant.production
@@ -137,7 +137,7 @@ async def test_paid_early_by_either_leg_it_costs_less_and_closes_the_other(
     await at_rest(books, charge)
     assert await pay_at_bank(system, client, charge, leg) == 200
     paid = await becomes(client, charge, "paid")
-    assert (paid["payment"]["method"], parts(paid["payment"])) == (leg, ("130.00", "0.00", "0.00", "20.00"))
+    assert (paid["payment"]["method"], amounts_of(paid["payment"])) == (leg, ("130.00", "0.00", "0.00", "20.00"))
     assert (paid["payment"]["late"], paid["amount"]) == (False, "150.00")
     other = "boleto" if leg == "pix" else "pix"
     assert legs(paid) == {leg: "paid", other: "cancelled"}
@@ -154,13 +154,13 @@ async def test_paid_early_by_either_leg_it_costs_less_and_closes_the_other(
 
 
 @pytest.mark.parametrize("amount", [None, "150.00"])
-async def test_a_late_pix_costs_fine_and_interest_and_less_does_not_settle(
+async def test_a_late_pix_costs_fine_and_interest_and_a_smaller_payment_does_not_settle(
     merchant: ApiMerchant, system: System, books: Books, amount: str | None
 ) -> None:
     client = merchant.production
     charge = await dual(client, **LATE)
     await at_rest(books, charge)
-    # Days pass: both legs were due the week before.
+    # Both legs become due six days ago.
     due = today() - timedelta(days=6)
     late = (today() - effective_due_date(due)).days
     assert late > 0
@@ -172,7 +172,7 @@ async def test_a_late_pix_costs_fine_and_interest_and_less_does_not_settle(
     if amount is None:
         paid = await becomes(client, charge, "paid")
         total = f"{15000 + 300 + interest}"
-        assert parts(paid["payment"]) == (f"{total[:-2]}.{total[-2:]}", "3.00", f"0.{interest:02}", "0.00")
+        assert amounts_of(paid["payment"]) == (f"{total[:-2]}.{total[-2:]}", "3.00", f"0.{interest:02}", "0.00")
         assert (paid["payment"]["method"], paid["payment"]["late"]) == ("pix", True)
         return
 
@@ -181,7 +181,7 @@ async def test_a_late_pix_costs_fine_and_interest_and_less_does_not_settle(
     assert (await client.charge(charge["charge_id"]))["status"] == "pending"
 
 
-async def test_a_new_due_date_moves_both_legs_with_their_terms(merchant: ApiMerchant, books: Books) -> None:
+async def test_a_new_due_date_moves_both_legs_and_their_terms(merchant: ApiMerchant, books: Books) -> None:
     client = merchant.production
     charge = await dual(client, payable_days_after_due=5, discounts=[{"until": in_days(3), "amount": "1"}], **LATE)
     assert (await redate(client, in_days(2), charge_id=charge["charge_id"])).code == "INVALID_DUE_DATE"
@@ -199,7 +199,9 @@ async def test_a_new_due_date_moves_both_legs_with_their_terms(merchant: ApiMerc
         assert abs((ends - datetime.fromisoformat(moved.body["expires_at"])).total_seconds()) <= 1
 
 
-async def test_cancelled_it_is_taken_back_on_both_legs(merchant: ApiMerchant, books: Books) -> None:
+async def test_cancelling_a_dual_charge_with_terms_removes_both_legs_at_the_bank(
+    merchant: ApiMerchant, books: Books
+) -> None:
     charge = await dual(merchant.production, **LATE)
     await at_rest(books, charge)
     assert (await merchant.production.cancel(charge["charge_id"])).body["status"] == "cancelled"
@@ -207,7 +209,7 @@ async def test_cancelled_it_is_taken_back_on_both_legs(merchant: ApiMerchant, bo
     assert (await boleto_at_bank(books, charge), await cob_status(books, charge)) == ("written_off", REMOVED)
 
 
-async def test_in_the_sandbox_it_is_paid_late_and_its_page_says_what_it_costs(merchant: ApiMerchant) -> None:
+async def test_a_late_sandbox_charge_shows_its_cost_on_page_and_pdf_and_is_paid_with_it(merchant: ApiMerchant) -> None:
     client = merchant.sandbox
     charge = await dual(client, **LATE)
     late = date.fromisoformat(charge["effective_due_date"]) + timedelta(days=2)
@@ -220,9 +222,9 @@ async def test_in_the_sandbox_it_is_paid_late_and_its_page_says_what_it_costs(me
     async with client.http.get(charge["pdf_url"]) as answer:
         paper = PdfReader(io.BytesIO(await answer.read())).pages[0].extract_text()
     assert f"Se pago em {late:%d/%m/%Y}: R$ 153,10." in paper
-    assert f"R$ 153,10 em {late:%d/%m/%Y}" in paper, "beneath the QR Code"
+    assert f"R$ 153,10 em {late:%d/%m/%Y}" in paper, "the amount stands beneath the QR Code"
     paid = (await client.pay(charge["charge_id"])).body
-    assert (paid["status"], parts(paid["payment"])) == ("paid", ("153.10", "3.00", "0.10", "0.00"))
+    assert (paid["status"], amounts_of(paid["payment"])) == ("paid", ("153.10", "3.00", "0.10", "0.00"))
     async with client.http.get(charge["payment_url"]) as answer:
         receipt = await answer.text()
     assert f'<dd class="code-text">{printed_number(number_of(charge))}</dd>' in receipt

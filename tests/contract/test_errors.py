@@ -1,4 +1,4 @@
-"""The error envelope, on everything (contract section 2): one shape, one table of codes, a page for each."""
+"""The error envelope (contract section 2): one shape for every error, one table of codes, a page for each code."""
 
 from typing import Any
 
@@ -15,7 +15,7 @@ from tests.support.system import System
 JSON = (b"content-type", b"application/json")
 PIX = "/v1/charges/pix"
 
-# The spec's table and the contract's additions, as they are written there.
+# The spec's table of codes and the contract's additions, copied from there.
 STATUSES: dict[int, set[str]] = {
     400: {
         "IDEMPOTENCY_KEY_REQUIRED", "AMOUNT_INVALID", "INVALID_DUE_DATE", "CURSOR_INVALID", "LIMIT_INVALID",
@@ -49,19 +49,19 @@ STATUSES: dict[int, set[str]] = {
 }  # fmt: skip
 
 
-def test_every_code_of_spec_and_contract_has_its_status() -> None:
+def test_every_code_of_spec_and_contract_has_the_stated_status() -> None:
     for status, names in STATUSES.items():
         for name in names:
             assert Code[name].status == status
 
 
-def test_every_code_stands_once_in_the_table() -> None:
-    assert list(Code.__members__) == [code.name for code in Code], "two names of one value would be one code"
+def test_every_code_has_its_own_value_and_message() -> None:
+    assert list(Code.__members__) == [code.name for code in Code], "two names with one value would be one code"
     assert len({code.message for code in Code}) == len(Code)
     assert all(code.message.strip() and code.message.endswith(".") for code in Code)
 
 
-def test_every_code_has_its_page(system: System) -> None:
+def test_every_code_has_a_documentation_page(system: System) -> None:
     with httpx.Client(timeout=30) as client:
         for code in Code:
             page = client.get(f"{system.docs_url}/errors/{code.name}")
@@ -70,7 +70,7 @@ def test_every_code_has_its_page(system: System) -> None:
         assert client.get(f"{system.docs_url}/errors/NO_SUCH_CODE").status_code == 404
 
 
-def test_the_link_of_a_running_system_leads_to_the_page(system: System) -> None:
+def test_the_documentation_url_of_an_error_leads_to_its_page(system: System) -> None:
     with httpx.Client(base_url=system.base_url, timeout=30) as client:
         error = client.get("/v1/charges").json()["error"]
         page = client.get(error["documentation_url"])
@@ -126,7 +126,7 @@ async def test_a_path_has_one_spelling_so_a_key_has_one_fingerprint(api: Api) ->
         ("/healthz", "GET"),
     ],
 )
-async def test_a_wrong_method_is_told_the_right_one(api: Api, path: str, allowed: str) -> None:
+async def test_a_wrong_method_is_405_and_allow_names_the_right_one(api: Api, path: str, allowed: str) -> None:
     answered = {allowed, "HEAD"} if allowed == "GET" else {allowed}
     for method in {"GET", "POST", "PUT", "PATCH", "DELETE", "HEAD", "TRACE", "BREW"} - answered:
         reply = await api.ask(method, path, headers=[JSON], body=b"{}")
@@ -138,7 +138,7 @@ async def test_a_wrong_method_is_told_the_right_one(api: Api, path: str, allowed
 
 
 @pytest.mark.parametrize("path", ["/v1/charges", "/v1/charges/{id}", "/v1/openapi.json", "/healthz", "/v1/charges/x"])
-async def test_head_is_get_without_its_body(api: Api, path: str) -> None:
+async def test_head_answers_like_get_without_the_body(api: Api, path: str) -> None:
     path = path.replace("{id}", (await api.create())["charge_id"])
     got, head = [await api.ask(method, path, headers=bearer(await api.token())) for method in ("GET", "HEAD")]
     assert (head.status, head.body) == (got.status, b"")
@@ -150,7 +150,7 @@ async def test_head_is_get_without_its_body(api: Api, path: str) -> None:
 
 
 @pytest.mark.parametrize("path", [PIX, "/v1/charges", "/v1/oauth/token", "/healthz"])
-async def test_options_tells_the_methods_and_has_a_request_id(api: Api, path: str) -> None:
+async def test_options_answers_the_methods_and_a_request_id(api: Api, path: str) -> None:
     reply = await api.ask("OPTIONS", path)
     assert (reply.status, reply.body) == (204, b"")
     assert "OPTIONS" in str(reply.header("allow"))
@@ -169,17 +169,17 @@ async def test_options_tells_the_methods_and_has_a_request_id(api: Api, path: st
     ids=lambda body: repr(body)[:24],
 )  # fmt: skip
 @pytest.mark.parametrize("path", [PIX, "/v1/charges/cancel"])
-async def test_what_is_no_json_is_malformed(api: Api, path: str, body: bytes) -> None:
+async def test_a_body_that_is_no_json_is_malformed_json(api: Api, path: str, body: bytes) -> None:
     assert (await api.post(path, body, token=await api.token(), key="k")).code() == "MALFORMED_JSON"
 
 
-async def test_brackets_in_a_text_are_text(api: Api) -> None:
+async def test_brackets_inside_a_text_do_not_count_as_nesting(api: Api) -> None:
     body = {"account_id": str(api.first.account_id), "amount": "1.00", "note": "{[" * 2_000}
     assert (await api.post(PIX, body, token=await api.token(), key="brackets")).status == 201
 
 
-def test_many_brackets_cost_no_step_of_python_each() -> None:
-    """Nobody else is answered meanwhile."""
+def test_reading_a_body_of_many_brackets_makes_no_python_call_for_each() -> None:
+    """No other request is answered while a body is read."""
     body = b'{"a":[' + b"[]," * 80_000 + b"[]]}"
     assert calls_made(lambda: read_object(body)) < 1_000
 
@@ -188,7 +188,9 @@ def test_many_brackets_cost_no_step_of_python_each() -> None:
     ("first", "second"),
     [("1e400", "null"), ("1e400", "1e401"), ("0.1", "0.10000000000000000001"), ("1e400", '"1e400"')],
 )
-async def test_numbers_that_differ_are_different_bodies(api: Api, first: str, second: str) -> None:
+async def test_bodies_whose_numbers_differ_only_beyond_a_floats_precision_are_different(
+    api: Api, first: str, second: str
+) -> None:
     key = f"numbers {first} {second}"
     bodies = [
         f'{{"account_id": "{api.first.account_id}", "amount": "1.00", "z": {number}}}'.encode()
@@ -198,12 +200,12 @@ async def test_numbers_that_differ_are_different_bodies(api: Api, first: str, se
     assert [reply.status for reply in replies] == [201, 200, 409]
 
 
-async def test_a_number_that_no_float_holds_stands_beside_an_escape(api: Api) -> None:
+async def test_a_body_with_a_number_beyond_floats_and_an_escape_is_read(api: Api) -> None:
     body = f'{{"account_id": "{api.first.account_id}", "amount": "1.00", "z": 1e400, "n": "\\u00e3"}}'.encode()
     assert (await api.post(PIX, body, token=await api.token(), key="escape")).status == 201
 
 
-async def test_ids_in_a_body_may_be_spelled_in_capitals(api: Api) -> None:
+async def test_ids_in_a_body_may_be_in_capitals(api: Api) -> None:
     body = {"account_id": str(api.first.account_id).upper(), "amount": "1.00"}
     made = await api.post(PIX, body, token=await api.token(), key="capitals")
     assert made.status == 201
@@ -283,14 +285,14 @@ async def test_check_digits_are_enforced_in_production_only(api: Api) -> None:
     ],
 )  # fmt: skip
 @pytest.mark.parametrize("path", ["/v1/charges", "/v1/payments", "/v1/events", "/v1/accounts/{account}/ledger"])
-async def test_a_limit_that_is_no_positive_whole_number_is_limit_invalid(api: Api, path: str, query: str) -> None:
+async def test_a_limit_other_than_a_positive_whole_number_is_limit_invalid(api: Api, path: str, query: str) -> None:
     path = path.format(account=api.first.account_id)
     reply = await api.ask("GET", path, query=query.encode(), headers=bearer(await api.token()))
     assert reply.code() == "LIMIT_INVALID"
 
 
 @pytest.mark.parametrize("query", ["limit=1", "limit=100", "limit=101", "limit=007", "limit=" + "9" * 4000, ""])
-async def test_a_limit_above_the_most_means_the_most(api: Api, query: str) -> None:
+async def test_a_limit_above_the_maximum_is_accepted(api: Api, query: str) -> None:
     assert (await api.ask("GET", "/v1/charges", query=query.encode(), headers=bearer(await api.token()))).status == 200
 
 
@@ -324,14 +326,16 @@ async def test_an_unknown_or_unreadable_parameter_of_a_list_is_refused(api: Api,
         ("/v1/accounts/{account}/ledger", "created"),
     ],
 )  # fmt: skip
-async def test_a_date_that_does_not_exist_is_date_range_invalid(api: Api, path: str, name: str, query: str) -> None:
+async def test_an_invalid_date_or_range_of_a_list_is_date_range_invalid(
+    api: Api, path: str, name: str, query: str
+) -> None:
     path = path.format(account=api.first.account_id)
     reply = await api.ask("GET", path, query=query.replace("{}", name).encode(), headers=bearer(await api.token()))
     assert reply.code() == "DATE_RANGE_INVALID"
 
 
 @pytest.mark.parametrize("day", ["0001-01-01", "0002-01-01", "1900-01-01", "9998-12-31", "9999-12-31", "2024-02-29"])
-async def test_the_ends_of_the_calendar_are_dates(api: Api, day: str) -> None:
+async def test_the_first_and_last_years_of_the_calendar_are_accepted_as_dates(api: Api, day: str) -> None:
     token = await api.token()
     for query in (f"created_from={day}", f"created_to={day}", f"due_from={day}&due_to={day}"):
         assert (await api.get(f"/v1/charges?{query}", token=token)).status == 200
@@ -342,7 +346,7 @@ async def test_the_ends_of_the_calendar_are_dates(api: Api, day: str) -> None:
         assert (await api.get(f"/v1/accounts/{api.first.account_id}/ledger?{query}", token=token)).status == 200
 
 
-async def test_every_answer_has_a_request_id_of_its_own(api: Api) -> None:
+async def test_every_answer_has_its_own_request_id(api: Api) -> None:
     token = await api.token()
     replies = [
         await api.get("/v1/charges", token=token),
@@ -364,13 +368,13 @@ async def test_every_answer_has_a_request_id_of_its_own(api: Api) -> None:
     assert len(set(ids)) == len(ids)
 
 
-async def test_a_request_id_from_outside_is_not_echoed(api: Api) -> None:
+async def test_a_request_id_sent_by_the_client_is_not_echoed(api: Api) -> None:
     reply = await api.ask("GET", "/v1/charges", headers=[(b"x-request-id", b"mine\x1b")])
     assert reply.code() == "UNAUTHENTICATED"
     assert b"mine" not in reply.body + b"".join(value for _, value in reply.headers)
 
 
-async def test_what_we_got_wrong_is_an_envelope_without_a_word_of_why(
+async def test_an_unexpected_exception_is_internal_error_and_its_text_is_not_shown(
     api: Api, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async def broken(*_: object) -> None:
@@ -383,7 +387,9 @@ async def test_what_we_got_wrong_is_an_envelope_without_a_word_of_why(
     assert b"secret" not in reply.body
 
 
-async def test_a_database_that_is_gone_is_service_unavailable(api: Api, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_an_unreachable_database_is_service_unavailable_with_retry_after(
+    api: Api, monkeypatch: pytest.MonkeyPatch
+) -> None:
     async def gone(*_: object) -> None:
         raise ConnectionRefusedError("no database at 10.0.0.1")
 
@@ -395,7 +401,7 @@ async def test_a_database_that_is_gone_is_service_unavailable(api: Api, monkeypa
     assert b"10.0.0.1" not in reply.body
 
 
-async def test_a_body_of_256_kib_is_read_and_one_byte_more_is_not(api: Api) -> None:
+async def test_a_body_of_256_kib_is_accepted_and_one_byte_more_is_payload_too_large(api: Api) -> None:
     token, most = await api.token(), 256 * 1024
     empty = b'{"amount":"1.00","account_id":"%b","x":""}' % str(api.first.account_id).encode()
     body = empty[:-2] + b"x" * (most - len(empty)) + empty[-2:]

@@ -1,7 +1,8 @@
-"""Clients that others' generators make of the OpenAPI document: they compile, and run the quick start of the README.
+"""Clients that openapi-python-client and openapi-typescript generate from the OpenAPI document compile, and run the
+quick start of the README.
 
-The TypeScript one needs npm, which brings its packages (tests/contract/typescript/package.json): without npm, or where
-it reaches no registry, that one is skipped.
+The TypeScript client needs npm to install its packages (tests/contract/typescript/package.json): without npm, or where
+npm reaches no registry, its test is skipped.
 """
 
 import os
@@ -22,7 +23,7 @@ GENERATOR = Path(sys.executable).parent / "openapi-python-client"
 SECONDS_MAX = 300
 
 
-def ran(command: list[str], folder: Path, **more: str) -> str:
+def run(command: list[str], folder: Path, **more: str) -> str:
     done = subprocess.run(
         command, cwd=folder, env=os.environ | more, capture_output=True, text=True, timeout=SECONDS_MAX, check=False
     )
@@ -93,9 +94,9 @@ print(len(modules))
 
 def test_a_generated_python_client_imports_and_issues_a_charge(system: System, folder: Path) -> None:
     path = os.pathsep.join((str(GENERATOR.parent), os.environ.get("PATH", "")))
-    ran([str(GENERATOR), "generate", "--path", "openapi.json", "--meta", "none"], folder, PATH=path)
+    run([str(GENERATOR), "generate", "--path", "openapi.json", "--meta", "none"], folder, PATH=path)
     (folder / "quick_start.py").write_text(PYTHON, encoding="utf-8")
-    assert int(ran([sys.executable, "quick_start.py"], folder, PYTHONPATH=str(folder), **merchant(system))) > 100
+    assert int(run([sys.executable, "quick_start.py"], folder, PYTHONPATH=str(folder), **merchant(system))) > 100
 
 
 @pytest.mark.skipif(shutil.which("npm") is None, reason="npm is not on the path")
@@ -106,6 +107,6 @@ def test_a_generated_typescript_client_compiles_and_issues_a_charge(system: Syst
     if installed.returncode != 0:
         pytest.skip(f"npm reaches no registry: {installed.stderr[-200:]}")
     tools = folder / "node_modules" / ".bin"
-    ran([str(tools / "openapi-typescript"), "openapi.json", "-o", "api.d.ts"], folder)
-    ran([str(tools / "tsc"), "--project", "."], folder)
-    assert ran(["node", "quick_start.js"], folder, **merchant(system)).strip() == "pending"
+    run([str(tools / "openapi-typescript"), "openapi.json", "-o", "api.d.ts"], folder)
+    run([str(tools / "tsc"), "--project", "."], folder)
+    assert run(["node", "quick_start.js"], folder, **merchant(system)).strip() == "pending"

@@ -1,4 +1,4 @@
-"""The rate limit (contract section 14), and the headers that tell it on every answer of a known caller."""
+"""The rate limit (contract section 14), and the RateLimit headers on every answer to an authenticated caller."""
 
 import asyncio
 import re
@@ -25,13 +25,14 @@ LIMITS = ("ratelimit-limit", "ratelimit-remaining", "ratelimit-reset")
 @pytest.fixture(scope="module")
 async def api(servers: Any) -> AsyncIterator[Api]:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("runtime.redis.COMMAND_S", 30.0)  # whoever does not wait for a busy Redis lets everybody pass
+        # After a timeout of a busy Redis the limit would let every request pass.
+        patch.setattr("runtime.redis.COMMAND_S", 30.0)
         async with open_api(servers.database_url, servers.redis_url) as opened:
             yield opened
 
 
-async def limited(api: Api, pool: Any, mode: str, *, rate_per_s: int, burst: int) -> str:
-    """A fresh token of the second merchant, whose account has this limit; its bucket is full."""
+async def token_with_limit(api: Api, pool: Any, mode: str, *, rate_per_s: int, burst: int) -> str:
+    """A new token of the second merchant. Gives its account this limit and fills its bucket."""
     await pool.execute(
         "UPDATE account SET rate_per_s = $2, rate_burst = $3 WHERE account_id = $1",
         api.second.account_id, rate_per_s, burst,
@@ -44,7 +45,8 @@ async def limited(api: Api, pool: Any, mode: str, *, rate_per_s: int, burst: int
     return str(reply.json()["access_token"])
 
 
-def told(reply: Reply) -> tuple[int, int, int]:
+def limits_of(reply: Reply) -> tuple[int, int, int]:
+    """Limit, remaining and reset of the answer's headers."""
     limit, remaining, reset = (reply.header(name) for name in LIMITS)
     assert limit is not None, reply
     assert remaining is not None, reply
@@ -53,63 +55,65 @@ def told(reply: Reply) -> tuple[int, int, int]:
 
 
 async def in_one_moment(ask: Callable[[], Awaitable[list[Reply]]], *, less_s: float = 1.0) -> list[Reply]:
-    """Answers that all came within `less_s`: on a busy machine more may pass, and with it a token comes back."""
+    """Repeat `ask` until all its answers come within `less_s`: in a longer time the bucket gets a token back."""
     for _ in range(20):
         began = time.monotonic()
         replies = await ask()
         if time.monotonic() - began < less_s:
             return replies
-    raise AssertionError(f"never within {less_s} s")
+    raise AssertionError(f"no round of requests was answered within {less_s} s")
 
 
-async def test_a_burst_is_let_through_and_the_next_request_is_429(api: Api, pool: Any) -> None:
+async def test_a_burst_passes_and_the_next_request_is_429(api: Api, pool: Any) -> None:
     async def seven() -> list[Reply]:
-        token = await limited(api, pool, "test", rate_per_s=1, burst=5)
+        token = await token_with_limit(api, pool, "test", rate_per_s=1, burst=5)
         return [await api.get("/v1/charges", token=token) for _ in range(7)]
 
     replies = await in_one_moment(seven)
     assert [reply.status for reply in replies] == [200] * 5 + [429] * 2
-    assert [told(reply)[0] for reply in replies] == [5] * 7
-    assert [told(reply)[1] for reply in replies] == [4, 3, 2, 1, 0, 0, 0]
+    assert [limits_of(reply)[0] for reply in replies] == [5] * 7
+    assert [limits_of(reply)[1] for reply in replies] == [4, 3, 2, 1, 0, 0, 0]
     last = replies[-1]
     assert last.code() == "RATE_LIMITED"
     assert str(last.header("retry-after")) == "1"
 
 
-async def test_after_retry_after_it_works_again(api: Api, pool: Any) -> None:
-    token = await limited(api, pool, "test", rate_per_s=2, burst=2)
+async def test_a_request_after_retry_after_passes_again(api: Api, pool: Any) -> None:
+    token = await token_with_limit(api, pool, "test", rate_per_s=2, burst=2)
     while (reply := await api.get("/v1/charges", token=token)).status == 200:
         pass
     await asyncio.sleep(int(str(reply.header("retry-after"))))
     assert (await api.get("/v1/charges", token=token)).status == 200
 
 
-async def test_reset_tells_when_the_bucket_is_full_again(api: Api, pool: Any) -> None:
+async def test_ratelimit_reset_is_the_seconds_until_the_bucket_is_full_again(api: Api, pool: Any) -> None:
     async def six() -> list[Reply]:
-        token = await limited(api, pool, "test", rate_per_s=2, burst=10)
+        token = await token_with_limit(api, pool, "test", rate_per_s=2, burst=10)
         return [await api.get("/v1/charges", token=token) for _ in range(6)]
 
     first, *_, last = await in_one_moment(six, less_s=0.5)
-    assert told(first) == (10, 9, 1)
-    limit, remaining, reset = told(last)
+    assert limits_of(first) == (10, 9, 1)
+    limit, remaining, reset = limits_of(last)
     assert (limit, remaining) == (10, 4)
     assert reset == 3
 
 
-async def test_a_limit_that_was_lowered_never_tells_more_than_fits(api: Api, pool: Any) -> None:
-    """What a process took out of the bucket before is spent within a second; meanwhile nobody is told of it."""
-    token = await limited(api, pool, "test", rate_per_s=1_000, burst=10_000)
+async def test_after_a_lowered_limit_remaining_never_exceeds_the_limit(api: Api, pool: Any) -> None:
+    """Tokens that a process leased before are spent within a second; meanwhile the headers do not show them."""
+    token = await token_with_limit(api, pool, "test", rate_per_s=1_000, burst=10_000)
     assert (await api.get("/v1/charges", token=token)).status == 200
     lower = "UPDATE account SET rate_per_s = 1, rate_burst = 1 WHERE account_id = $1"
     await pool.execute(lower, api.second.account_id)
-    api.app.state.context.callers._known.clear()  # a caller is remembered for three seconds
-    limit, remaining, reset = told(await api.get("/v1/charges", token=token))
+    api.app.state.context.callers._known.clear()  # callers are cached for three seconds
+    limit, remaining, reset = limits_of(await api.get("/v1/charges", token=token))
     assert (limit, reset) == (1, 0)
     assert remaining <= limit
 
 
-async def test_a_busy_credential_waits_for_no_refill(api: Api, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Of 50 tokens that were taken out of the bucket half is left when more are asked for."""
+async def test_a_busy_credential_leases_tokens_ahead_and_waits_for_no_refill(
+    api: Api, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A lease takes 50 tokens; the next lease begins when half of them are left."""
     buckets = Buckets(api.app.state.context.redis)
     take, taken = buckets._take, 0
 
@@ -131,12 +135,12 @@ async def test_a_busy_credential_waits_for_no_refill(api: Api, monkeypatch: pyte
         await spend(1)
         await asyncio.gather(*buckets._ahead.values())
         assert taken == 2
-        monkeypatch.setattr(buckets, "_take", None)  # nobody asks while there is more than half
+        monkeypatch.setattr(buckets, "_take", None)  # no lease is requested while more than half is left
         left = [await buckets.spend(client_id, rate_per_s=1, burst=2_000) for _ in range(40)]
     assert [each for each, _ in left] == [2_000 - 26 - number for number in range(1, 41)]
 
 
-async def test_nothing_is_kept_of_requests_that_waited(api: Api) -> None:
+async def test_the_limiter_keeps_no_entry_for_requests_that_waited(api: Api) -> None:
     buckets = Buckets(api.app.state.context.redis)
     for _ in range(20):
         client_id = f"once-{uuid4().hex}"
@@ -144,14 +148,14 @@ async def test_nothing_is_kept_of_requests_that_waited(api: Api) -> None:
     assert buckets._waiting == {}
 
 
-async def test_it_is_refused_before_any_work(api: Api, pool: Any) -> None:
+async def test_a_rate_limited_request_is_refused_before_it_creates_anything(api: Api, pool: Any) -> None:
     body = {"account_id": str(api.second.account_id), "amount": "1.00"}
     charges = "SELECT count(*) FROM charge WHERE account_id = $1"
     key, before = "", 0
 
     async def three() -> list[Reply]:
         nonlocal key, before
-        token = await limited(api, pool, "production", rate_per_s=1, burst=1)
+        token = await token_with_limit(api, pool, "production", rate_per_s=1, burst=1)
         key, before = secrets.token_hex(8), await pool.fetchval(charges, api.second.account_id)
         return [
             await api.get("/v1/charges", token=token),
@@ -166,10 +170,10 @@ async def test_it_is_refused_before_any_work(api: Api, pool: Any) -> None:
     assert await pool.fetchval("SELECT count(*) FROM idempotency WHERE key = $1", key) == 0
 
 
-async def test_the_bucket_is_the_credential_s_and_not_the_account_s(api: Api, pool: Any) -> None:
+async def test_each_credential_has_its_own_bucket(api: Api, pool: Any) -> None:
     async def three() -> list[Reply]:
-        spent = await limited(api, pool, "test", rate_per_s=1, burst=1)
-        other = await limited(api, pool, "production", rate_per_s=1, burst=1)
+        spent = await token_with_limit(api, pool, "test", rate_per_s=1, burst=1)
+        other = await token_with_limit(api, pool, "production", rate_per_s=1, burst=1)
         return [await api.get("/v1/charges", token=token) for token in (spent, spent, other)]
 
     assert [reply.status for reply in await in_one_moment(three)] == [200, 429, 200]
@@ -181,33 +185,33 @@ async def test_two_tokens_of_a_credential_share_its_bucket(api: Api, pool: Any) 
     asked = {"client_id": credential.client_id, "client_secret": credential.client_secret}
 
     async def three() -> list[Reply]:
-        one = await limited(api, pool, "test", rate_per_s=1, burst=2)
+        one = await token_with_limit(api, pool, "test", rate_per_s=1, burst=2)
         two = (await api.post("/v1/oauth/token", {"grant_type": "client_credentials", **asked}, token=None)).json()
         return [await api.get("/v1/charges", token=token) for token in (one, two["access_token"], one)]
 
     assert [reply.status for reply in await in_one_moment(three)] == [200, 200, 429]
 
 
-async def test_many_at_once_get_no_more_than_the_burst(api: Api, pool: Any) -> None:
-    token = await limited(api, pool, "test", rate_per_s=1, burst=50)
+async def test_concurrent_requests_get_no_more_than_the_burst(api: Api, pool: Any) -> None:
+    token = await token_with_limit(api, pool, "test", rate_per_s=1, burst=50)
     began = time.monotonic()
     replies = await asyncio.gather(*(api.get("/v1/charges", token=token) for _ in range(120)))
     took_s = time.monotonic() - began
     granted = sum(reply.status == 200 for reply in replies)
-    assert 50 <= granted <= 51 + took_s, "the burst, and what flowed in meanwhile"
+    assert 50 <= granted <= 51 + took_s, "the burst, and the tokens refilled meanwhile"
     assert all(reply.code() == "RATE_LIMITED" for reply in replies if reply.status != 200)
 
 
 async def test_two_processes_share_one_bucket(api: Api, pool: Any, servers: Any) -> None:
     async with open_api(servers.database_url, servers.redis_url) as twin:
-        token = await limited(api, pool, "test", rate_per_s=1, burst=10)
+        token = await token_with_limit(api, pool, "test", rate_per_s=1, burst=10)
         began = time.monotonic()
         replies = [await each.get("/v1/charges", token=token) for _ in range(12) for each in (api, twin)]
         took_s = time.monotonic() - began
     assert 10 <= sum(reply.status == 200 for reply in replies) <= 11 + took_s
 
 
-async def test_every_answer_to_a_known_caller_tells_the_limits(api: Api) -> None:
+async def test_every_answer_to_an_authenticated_caller_has_the_ratelimit_headers(api: Api) -> None:
     token, narrow = await api.token(), await api.token(scope="refunds:create")
     made = await api.create()
     replies = [
@@ -229,13 +233,13 @@ async def test_every_answer_to_a_known_caller_tells_the_limits(api: Api) -> None
         await api.get(f"/v1/accounts/{api.first.account_id}/balance", token=token),
     ]
     for reply in replies:
-        limit, remaining, reset = told(reply)
+        limit, remaining, reset = limits_of(reply)
         assert limit == 200_000, "the platform's default, unless the account has its own"
         assert 0 <= remaining < limit
         assert reset >= 0
 
 
-async def test_a_stranger_is_told_no_limits(api: Api) -> None:
+async def test_an_answer_to_an_unauthenticated_caller_has_no_ratelimit_headers(api: Api) -> None:
     for reply in (
         await api.get("/v1/charges", token=None),
         await api.get("/nope", token=None),
@@ -245,7 +249,7 @@ async def test_a_stranger_is_told_no_limits(api: Api) -> None:
         assert all(reply.header(name) is None for name in LIMITS)
 
 
-async def test_with_redis_gone_everybody_passes(pool: Any, servers: Any) -> None:
+async def test_without_redis_every_request_passes_and_the_metrics_count_it(pool: Any, servers: Any) -> None:
     async with open_api(
         servers.database_url, f"redis://127.0.0.1:{free_port()}/0", RATE_PER_S="1", RATE_BURST="2"
     ) as api:
@@ -253,8 +257,8 @@ async def test_with_redis_gone_everybody_passes(pool: Any, servers: Any) -> None
         began = time.monotonic()
         replies = [await api.get("/v1/charges", token=token) for _ in range(20)]
         assert [reply.status for reply in replies] == [200] * 20
-        assert time.monotonic() - began < 10, "a dead Redis is not waited for by each"
-        assert all(told(reply)[0] == 2 for reply in replies)
+        assert time.monotonic() - began < 10, "requests must not wait for a dead Redis one by one"
+        assert all(limits_of(reply)[0] == 2 for reply in replies)
         assert api.app.state.context.buckets.failed_open > 0
         created = await api.post(PIX, api.pix(), token=token, key="k")
         again = await api.post(PIX, api.pix(), token=token, key="k")
@@ -262,17 +266,17 @@ async def test_with_redis_gone_everybody_passes(pool: Any, servers: Any) -> None
     assert (created.status, again.status) == (201, 200)
     for what in ("limit", "lock"):
         (count,) = re.findall(rf'^redis_skipped_total\{{what="{what}"\}} (\S+)$', said, re.M)
-        assert float(count) > 0, "the metrics say that nobody is held back"
+        assert float(count) > 0, "the metrics count what was skipped"
 
 
-async def test_an_account_s_own_limit_is_in_force_within_seconds_and_gone_when_taken_back(api: Api, pool: Any) -> None:
-    token = await limited(api, pool, "test", rate_per_s=3, burst=3)
+async def test_an_accounts_own_limit_takes_effect_within_5_s_and_ends_when_removed(api: Api, pool: Any) -> None:
+    token = await token_with_limit(api, pool, "test", rate_per_s=3, burst=3)
     account_id = api.second.account_id
     for per_s, burst, shown in ((7, 40, 40), (None, None, 200_000)):
         async with pool.acquire() as conn:
             await set_rate(conn, account_id, per_s=per_s, burst=burst)
         changed, asked = time.monotonic(), 0.0
-        while told(reply := await api.get("/v1/charges", token=token))[0] != shown:
+        while limits_of(reply := await api.get("/v1/charges", token=token))[0] != shown:
             assert asked < 5, reply
             await asyncio.sleep(0.1)
             asked = time.monotonic() - changed
@@ -285,17 +289,17 @@ async def test_an_account_s_own_limit_is_in_force_within_seconds_and_gone_when_t
 
 
 @pytest.mark.parametrize("path", ["/v1/charges", "/v1/nothing", "/healthz"])
-async def test_no_answer_is_kept_by_a_proxy_or_taken_for_a_page(api: Api, path: str) -> None:
+async def test_every_answer_has_no_store_and_nosniff(api: Api, path: str) -> None:
     for token in (await api.token(), None):
         reply = await api.get(path, token=token)
         assert (reply.header("cache-control"), reply.header("x-content-type-options")) == ("no-store", "nosniff")
 
 
-async def test_a_page_of_headers_is_no_way_around_the_limit(api: Api, pool: Any) -> None:
+async def test_forwarding_headers_do_not_circumvent_the_rate_limit(api: Api, pool: Any) -> None:
     more = [(b"x-forwarded-for", b"10.0.0.1"), (b"x-real-ip", b"10.0.0.2"), (b"forwarded", b"for=10.0.0.3")]
 
     async def two() -> list[Reply]:
-        token = await limited(api, pool, "test", rate_per_s=1, burst=1)
+        token = await token_with_limit(api, pool, "test", rate_per_s=1, burst=1)
         return [
             await api.get("/v1/charges", token=token),
             await api.ask("GET", "/v1/charges", headers=[*bearer(token), *more]),

@@ -1,4 +1,4 @@
-"""The merchant's own keys and values on a charge: told back wherever the charge is, and told to nobody else."""
+"""The merchant's metadata of a charge: shown wherever the charge is shown, and in no event."""
 
 import secrets
 from typing import Any
@@ -18,7 +18,7 @@ async def create(api: Api, key: str, **more: Any) -> Reply:
     return await api.post(PIX, api.pix(**more), token=await api.token(), key=key)
 
 
-async def test_metadata_are_told_back_alike_by_creation_replay_lookup_and_list(api: Api) -> None:
+async def test_creation_replay_lookup_and_list_show_the_same_metadata(api: Api) -> None:
     key, token = secrets.token_hex(8), await api.token()
     made = await create(api, key, metadata=GIVEN)
     assert made.status == 201
@@ -34,7 +34,7 @@ async def test_metadata_are_told_back_alike_by_creation_replay_lookup_and_list(a
     assert other.code() == "IDEMPOTENCY_KEY_REUSED"
 
 
-async def test_a_payment_and_a_cancellation_leave_metadata_as_they_are_and_tell_no_webhook(api: Api) -> None:
+async def test_payment_and_cancellation_keep_metadata_and_their_events_omit_it(api: Api) -> None:
     token = await api.token()
     for change in ("simulate-payment", "cancel"):
         charge_id = (await api.create(metadata=GIVEN))["charge_id"]
@@ -44,13 +44,13 @@ async def test_a_payment_and_a_cancellation_leave_metadata_as_they_are_and_tell_
         assert "metadata" not in event
 
 
-async def test_a_charge_without_metadata_has_none_and_one_with_an_empty_object_has_that(api: Api) -> None:
+async def test_a_charge_created_without_metadata_shows_none_and_an_empty_object_is_kept(api: Api) -> None:
     assert "metadata" not in await api.create()
     assert "metadata" not in await api.create(metadata=None)
     assert (await api.create(metadata={}))["metadata"] == {}
 
 
-async def test_boletos_and_dual_charges_carry_metadata_too(merchant: ApiMerchant) -> None:
+async def test_boletos_and_dual_charges_have_metadata_too(merchant: ApiMerchant) -> None:
     client = merchant.sandbox
     for made in (await issued(client, metadata=GIVEN), await dual(client, metadata=GIVEN)):
         assert made["metadata"] == GIVEN
@@ -71,15 +71,17 @@ async def test_boletos_and_dual_charges_carry_metadata_too(merchant: ApiMerchant
         (["k"], {"metadata": "must be an object"}),
     ],
 )
-async def test_what_is_no_metadata_is_told_with_its_key(api: Api, metadata: Any, fields: dict[str, str]) -> None:
+async def test_invalid_metadata_is_refused_with_its_key_and_rule(
+    api: Api, metadata: Any, fields: dict[str, str]
+) -> None:
     reply = await create(api, secrets.token_hex(8), metadata=metadata, external_id=7)
     error = envelope(reply)
     assert error["code"] == "VALIDATION_ERROR"
-    told = {each["field"]: each["message"] for each in error["fields"]}
-    assert told == {"external_id": "must be text", **fields}
+    messages = {each["field"]: each["message"] for each in error["fields"]}
+    assert messages == {"external_id": "must be text", **fields}
 
 
-async def test_the_largest_metadata_there_may_be_are_kept_whole(api: Api) -> None:
+async def test_metadata_of_the_largest_allowed_size_are_stored_whole(api: Api) -> None:
     largest = {f"{n:02}" + "ç" * 38: "\U0001f4b8" * 500 for n in range(20)}
     made = await api.create(metadata=largest)
     assert made["metadata"] == largest

@@ -1,8 +1,8 @@
-"""What an engineer gets wrong in the first week, and what he is told: field, rule, how to repair it.
+"""Mistakes of an integrator's first week, and the refusals they get: field, rule, and how to correct the request.
 
-Each row is a mistake somebody made, the code it is refused with (and so its status), and words that must stand in the
-answer. What a refusal says is no promise to programs, so only the words that repair are looked for. An answer is at
-grade A when it says where the mistake is and what repairs it, at B when it is right and no more; none may mislead.
+Each row is a mistake, the code of its refusal (and so its status), and words that the answer must contain. The wording
+of a refusal is no promise to programs, so the tests look only for the words that help. An answer has grade A when it
+states where the mistake is and how to correct it, B when it is right and says no more; no answer may mislead.
 """
 
 import secrets
@@ -25,14 +25,14 @@ BOLETO: Final = "/v1/charges/boleto"
 DUAL: Final = "/v1/charges/dual"
 NOBODY: Final = "01a1fdc2-2be1-7deb-b4f8-5fa37a19dbc1"
 UUID_TOLD: Final = "a charge_id is a UUID"
-# Python names the comma from 3.13 on, and what follows it before.
+# The JSON parser points at the comma from Python 3.13 on, and at the character after it before 3.13.
 _TRAILING_COMMA: Final = "line 2, column 18" if sys.version_info >= (3, 13) else "line 3, column 1"
 
 
 class Mistake(NamedTuple):
     path: str
     sent: Any
-    """Fields over those of a body that is right; ... leaves one out. Bytes are the whole body."""
+    """Fields that replace those of a correct body; ... leaves one out. Bytes are the whole body."""
     code: str
     says: tuple[str, ...]
 
@@ -67,7 +67,7 @@ BODIES: Final = (
     amount(..., path=BOLETO, field="valorCents"),
     wrong(BOLETO, {"valorCents": ..., "amount": "150.00"}, "valorCents", code="AMOUNT_INVALID"),
     amount("0.00", path=DUAL),
-    # What is no JSON, and where it ceases to be.
+    # Bodies that are no JSON, and the position of the fault.
     wrong(PIX, b"", "There is no body", code="MALFORMED_JSON"),
     wrong(PIX, b" \r\n", "There is no body", code="MALFORMED_JSON"),
     wrong(PIX, b'{\n "amount": "1.00",\n}', _TRAILING_COMMA, code="MALFORMED_JSON"),
@@ -125,7 +125,7 @@ BODIES: Final = (
     wrong(DUAL, {"payer": PAYER | {"person_type": "PESSOA_JURIDICA"}}, "payer.document", "14 digits, as person_type"),
     wrong(DUAL, {"payer": PAYER | {"address": {"zip_code": "01310-100"}}}, "payer.address.zip_code",
           "payer.address.street", "must be 8 digits", "is required"),
-    # Days.
+    # Due dates.
     wrong(BOLETO, {"dataVencimento": in_days(0)}, "must be after today in São Paulo", "dataVencimento",
           code="INVALID_DUE_DATE"),
     wrong(DUAL, {"due_date": in_days(-1)}, "must be after today in São Paulo", "due_date", code="INVALID_DUE_DATE"),
@@ -144,14 +144,14 @@ def body_of(api: Api, mistake: Mistake) -> Any:
     return {name: value for name, value in (right | mistake.sent).items() if value is not ...}
 
 
-def told(reply: Reply) -> str:
-    """Everything an engineer reads in a refusal."""
+def refusal_text(reply: Reply) -> str:
+    """The whole text of a refusal: its message, and each field with its message."""
     error = envelope(reply)
     return " | ".join([error["message"], *(f"{each['field']} {each['message']}" for each in error.get("fields", ()))])
 
 
-# Codes whose own sentence says where the mistake is and what repairs it.
-SAY_IT_THEMSELVES: Final = frozenset(
+# Codes whose fixed message states where the mistake is and how to correct it.
+SELF_EXPLAINING: Final = frozenset(
     {
         "IDEMPOTENCY_KEY_REQUIRED", "IDEMPOTENCY_KEY_REUSED", "IDEMPOTENCY_KEY_INVALID", "UNSUPPORTED_MEDIA_TYPE",
         "LIMIT_INVALID", "CURSOR_INVALID", "CANCEL_REFERENCE_REQUIRED", "CANCEL_REFERENCE_AMBIGUOUS",
@@ -159,32 +159,34 @@ SAY_IT_THEMSELVES: Final = frozenset(
         "KYC_REQUIRED",
     }
 )  # fmt: skip
-# At grade B: to say more would tell what exists of others, or what nobody knows.
-NO_MORE_IS_TOLD: Final = frozenset({"CHARGE_NOT_FOUND", "WALLET_ACCOUNT_NOT_FOUND", "ROUTE_NOT_FOUND",
+# Grade B: more detail would reveal what other accounts have, or is not known.
+WITHOUT_DETAIL: Final = frozenset({"CHARGE_NOT_FOUND", "WALLET_ACCOUNT_NOT_FOUND", "ROUTE_NOT_FOUND",
                                     "INSUFFICIENT_BALANCE", "INTEGRADOR_CODE_INVALID"})  # fmt: skip
 
 
 def grade(reply: Reply) -> str:
+    """A: the refusal helps to correct the request. B: it is right and may not say more. C: it should say more."""
     error = envelope(reply)
-    if "fields" in error or error["message"] != Code[error["code"]].message or error["code"] in SAY_IT_THEMSELVES:
+    if "fields" in error or error["message"] != Code[error["code"]].message or error["code"] in SELF_EXPLAINING:
         return "A"
-    return "B" if error["code"] in NO_MORE_IS_TOLD else "C"
+    return "B" if error["code"] in WITHOUT_DETAIL else "C"
 
 
-def repaired_by(reply: Reply, code: str, *says: str, at: str = "A") -> None:
+def assert_refusal(reply: Reply, code: str, *says: str, at: str = "A") -> None:
+    """Assert the refusal's code and status, its grade, and the words that it must contain."""
     assert (reply.code(), reply.status) == (code, Code[code].status), reply
     assert grade(reply) == at, reply
-    words = told(reply)
+    words = refusal_text(reply)
     for each in says:
         assert each in words, (each, words)
-    # The words of Python, or of a library, are nobody's.
+    # No refusal shows a type name of Python or a library.
     assert not [each for each in ("`", "str", "int", "Object", "null") if each in words.replace("a string", "").split()]
 
 
 @pytest.mark.parametrize("mistake", BODIES, ids=lambda each: f"{each.path.rpartition('/')[2]} {each.sent!r:.60}")
-async def test_a_mistake_in_a_body_is_told_with_its_repair(api: Api, mistake: Mistake) -> None:
+async def test_a_mistake_in_a_body_is_refused_with_its_correction(api: Api, mistake: Mistake) -> None:
     reply = await api.post(mistake.path, body_of(api, mistake), token=await api.token(), key=secrets.token_hex(8))
-    repaired_by(reply, mistake.code, *mistake.says)
+    assert_refusal(reply, mistake.code, *mistake.says)
 
 
 HEADERS: Final[tuple[tuple[tuple[tuple[bytes, bytes], ...], str, str], ...]] = (
@@ -215,12 +217,12 @@ HEADERS: Final[tuple[tuple[tuple[tuple[bytes, bytes], ...], str, str], ...]] = (
 
 
 @pytest.mark.parametrize(("headers", "code", "says"), HEADERS, ids=lambda each: str(each)[:50])
-async def test_a_mistake_in_a_header_is_told_with_its_repair(
+async def test_a_mistake_in_a_header_is_refused_with_its_correction(
     api: Api, headers: tuple[tuple[bytes, bytes], ...], code: str, says: str
 ) -> None:
     token = (await api.token()).encode()
     sent = [(name, value.replace(b"{token}", token)) for name, value in headers]
-    repaired_by(await api.ask("POST", PIX, headers=sent, body=msgspec.json.encode(api.pix())), code, says)
+    assert_refusal(await api.ask("POST", PIX, headers=sent, body=msgspec.json.encode(api.pix())), code, says)
 
 
 WELL_FORMED: Final = ("No such charge in this account and mode", "a charge_id is a UUID")
@@ -270,69 +272,69 @@ PATHS: Final[tuple[tuple[str, str, str, str], ...]] = (
 
 
 @pytest.mark.parametrize(("method", "path", "code", "says"), PATHS)
-async def test_a_mistake_in_a_path_or_query_is_told_with_its_repair(
+async def test_a_mistake_in_a_path_or_query_is_refused_with_its_correction(
     api: Api, method: str, path: str, code: str, says: str
 ) -> None:
     path, _, query = path.partition("?")
     reply = await api.ask(method, path, query=query.encode(), headers=bearer(await api.token()))
     known = says in (UUID_TOLD, "in this account and mode", "No such account", "There is nothing at this path.")
-    repaired_by(reply, code, says, at="B" if known else "A")
+    assert_refusal(reply, code, says, at="B" if known else "A")
     if code == "METHOD_NOT_ALLOWED":
-        assert (reply.header("allow") or "?") in told(reply)
+        assert (reply.header("allow") or "?") in refusal_text(reply)
 
 
-async def test_what_an_id_is_taken_for_is_said_of_its_text_alone(api: Api) -> None:
-    """Of a charge that is there, and is the caller's own, as of one that nobody has."""
+async def test_the_hint_about_a_wrong_kind_of_id_depends_only_on_its_text(api: Api) -> None:
+    """The caller's own charge, another account's and an unknown one get the same answer."""
     made = await api.create()
     for given, said in ((made["public_id"], "a public_id"), (made["pix"]["txid"], "a txid")):
         replies = [await api.get(f"/v1/charges/{each}", token=await api.token(whose))
                    for each in (given, given[::-1]) for whose in (api.first, api.second)]  # fmt: skip
         assert {each.code() for each in replies} == {"CHARGE_NOT_FOUND"}
-        assert len({told(each) for each in replies}) == 1
-        assert said in told(replies[0])
+        assert len({refusal_text(each) for each in replies}) == 1
+        assert said in refusal_text(replies[0])
 
 
-async def test_a_charge_of_the_other_mode_is_told_of_as_one_that_nobody_has(api: Api) -> None:
+async def test_a_charge_of_another_account_or_mode_is_refused_like_an_unknown_one(api: Api) -> None:
     charge_id = (await api.create())["charge_id"]
     for token in (await api.token(mode="production"), await api.token(api.second)):
         reply = await api.get(f"/v1/charges/{charge_id}", token=token)
-        repaired_by(reply, "CHARGE_NOT_FOUND", "in this account and mode", at="B")
+        assert_refusal(reply, "CHARGE_NOT_FOUND", "in this account and mode", at="B")
 
 
-async def test_a_key_that_is_used_again_and_a_scope_that_lacks_are_told_with_their_repair(api: Api) -> None:
+async def test_a_reused_key_and_a_missing_scope_are_refused_with_their_correction(api: Api) -> None:
     key = secrets.token_hex(8)
     assert (await api.post(PIX, api.pix(), token=await api.token(), key=key)).status == 201
     reply = await api.post(PIX, api.pix("11.00"), token=await api.token(), key=key)
-    repaired_by(reply, "IDEMPOTENCY_KEY_REUSED", "take a new one")
+    assert_refusal(reply, "IDEMPOTENCY_KEY_REUSED", "take a new one")
     reply = await api.post(PIX, api.pix(), token=await api.token(scope="charges:read"), key=secrets.token_hex(8))
-    repaired_by(reply, "INSUFFICIENT_SCOPE", "charges:create")
+    assert_refusal(reply, "INSUFFICIENT_SCOPE", "charges:create")
 
 
-async def test_one_reference_too_many_or_too_few_is_told_with_its_repair(api: Api) -> None:
+async def test_a_cancellation_by_no_two_or_ambiguous_references_is_refused_with_its_correction(api: Api) -> None:
     token = await api.token()
     both = {"charge_id": NOBODY, "external_id": "order-1001"}
     for given in ({}, both, {"reason": "cancelled"}):
-        repaired_by(await api.post("/v1/charges/cancel", given, token=token), "CANCEL_REFERENCE_REQUIRED",
+        assert_refusal(await api.post("/v1/charges/cancel", given, token=token), "CANCEL_REFERENCE_REQUIRED",
                     "exactly one of charge_id and external_id")  # fmt: skip
     reply = await api.post("/v1/charges/cancel", {"external_id": "nobody's"}, token=token)
-    repaired_by(reply, "CHARGE_NOT_FOUND", at="B")
+    assert_refusal(reply, "CHARGE_NOT_FOUND", at="B")
     reply = await api.post("/v1/charges/cancel", {"external_id": "a", "reason": "duplicada"}, token=token)
-    repaired_by(reply, "VALIDATION_ERROR", "reason", "must be cancelled or paid_externally")
+    assert_refusal(reply, "VALIDATION_ERROR", "reason", "must be cancelled or paid_externally")
     reference = secrets.token_hex(8)
     for _ in range(2):
         await api.create(external_id=reference)
     reply = await api.post("/v1/charges/cancel", {"external_id": reference}, token=token)
-    repaired_by(reply, "CANCEL_REFERENCE_AMBIGUOUS", "use charge_id")
+    assert_refusal(reply, "CANCEL_REFERENCE_AMBIGUOUS", "use charge_id")
 
 
-def test_there_are_ninety_mistakes_and_more() -> None:
+def test_the_tables_hold_at_least_ninety_mistakes() -> None:
     assert len(BODIES) + len(HEADERS) + len(PATHS) + len(TOKENS) >= 90
 
 
-async def test_a_production_credential_is_told_that_it_simulates_nothing(api: Api) -> None:
+async def test_simulating_a_payment_with_a_production_credential_is_refused_with_the_reason(api: Api) -> None:
     token = await api.token(mode="production")
     reply = await api.post(f"/v1/charges/{NOBODY}/simulate-payment", None, token=token)
-    repaired_by(reply, "SANDBOX_ONLY", "is for test credentials")
+    assert_refusal(reply, "SANDBOX_ONLY", "is for test credentials")
 
 
 TOKENS: Final[tuple[tuple[tuple[tuple[bytes, bytes], ...], bytes, int, str, str], ...]] = (
@@ -348,7 +350,7 @@ TOKENS: Final[tuple[tuple[tuple[tuple[bytes, bytes], ...], bytes, int, str, str]
 
 
 @pytest.mark.parametrize(("headers", "body", "status", "error", "says"), TOKENS)
-async def test_a_mistake_at_the_token_endpoint_is_told_with_its_repair(
+async def test_a_mistake_at_the_token_endpoint_is_refused_with_its_correction(
     api: Api, headers: tuple[tuple[bytes, bytes], ...], body: bytes, status: int, error: str, says: str
 ) -> None:
     reply = await api.ask("POST", "/v1/oauth/token", headers=headers, body=body)
@@ -356,17 +358,17 @@ async def test_a_mistake_at_the_token_endpoint_is_told_with_its_repair(
     assert says in reply.json()["error_description"]
 
 
-async def test_whatever_a_charge_is_no_longer_pending_for_is_told(api: Api) -> None:
+async def test_the_refusal_of_a_charge_that_is_not_pending_states_its_status(api: Api) -> None:
     token = await api.token()
     for first, status in (("cancel", "cancelled"), ("simulate-payment", "paid")):
         path = f"/v1/charges/{(await api.create())['charge_id']}"
         assert (await api.post(f"{path}/{first}", None, token=token)).status == 200
         for again in ("cancel", "simulate-payment"):
             reply = await api.post(f"{path}/{again}", None, token=token)
-            repaired_by(reply, "CHARGE_NOT_PENDING", f"it is {status}.")
+            assert_refusal(reply, "CHARGE_NOT_PENDING", f"it is {status}.")
 
 
-async def test_a_boleto_of_the_past_and_one_that_is_over_say_so(merchant: ApiMerchant) -> None:
+async def test_the_refusal_of_a_re_dating_states_the_earliest_day_or_the_charges_status(merchant: ApiMerchant) -> None:
     client = merchant.sandbox
     charge_id = (await issued(client))["charge_id"]
     late = await client.ask("PATCH", "/v1/charges/due-date", json={"charge_id": charge_id, "due_date": in_days(-1)})
@@ -379,30 +381,30 @@ async def test_a_boleto_of_the_past_and_one_that_is_over_say_so(merchant: ApiMer
     )  # fmt: skip
 
 
-async def test_the_day_of_a_payment_that_is_too_old_is_that_of_sao_paulo(api: Api) -> None:
+async def test_the_refusal_of_a_late_refund_states_the_payment_day_in_sao_paulo(api: Api) -> None:
     token = await api.token()
     charge_id = (await api.create())["charge_id"]
     paid = await api.post(f"/v1/sandbox/charges/{charge_id}/pay", {"paid_at": "2020-06-02T01:30:00Z"}, token=token)
     assert paid.json()["paid_at"] == "2020-06-02T01:30:00.000Z", paid
     reply = await api.post(f"/v1/charges/{charge_id}/refunds", {}, token=token, key=secrets.token_hex(8))
-    repaired_by(reply, "CHARGE_NOT_REFUNDABLE", "it was paid on 2020-06-01, ")
+    assert_refusal(reply, "CHARGE_NOT_REFUNDABLE", "it was paid on 2020-06-01, ")
 
 
-async def test_what_remains_of_a_payment_and_of_the_balance_is_told(api: Api) -> None:
+async def test_refusals_of_refunds_and_withdrawals_state_the_remaining_amount_and_the_balance(api: Api) -> None:
     token = await api.token(api.second)
     path = PIX, api.pix() | {"account_id": str(api.second.account_id)}
     made = (await api.post(*path, token=token, key=secrets.token_hex(8))).json()
     refunds = f"/v1/charges/{made['charge_id']}/refunds"
     reply = await api.post(refunds, {}, token=token, key=secrets.token_hex(8))
-    repaired_by(reply, "CHARGE_NOT_REFUNDABLE", "it is pending.")
+    assert_refusal(reply, "CHARGE_NOT_REFUNDABLE", "it is pending.")
     await api.post(f"/v1/charges/{made['charge_id']}/simulate-payment", None, token=token)
     reply = await api.post(refunds, {"amount": "3.00"}, token=token, key=secrets.token_hex(8))
     assert reply.status == 201, reply
     reply = await api.post(refunds, {"amount": "7.01"}, token=token, key=secrets.token_hex(8))
-    repaired_by(reply, "REFUND_EXCEEDS", "what remains of the payment: 7.00.")
+    assert_refusal(reply, "REFUND_EXCEEDS", "what remains of the payment: 7.00.")
     token = await api.token(api.second, "production")
     reply = await api.post("/v1/withdrawals", {"amount": "12.00"}, token=token, key=secrets.token_hex(8))
-    repaired_by(reply, "INSUFFICIENT_BALANCE", "it is 0.00.")
+    assert_refusal(reply, "INSUFFICIENT_BALANCE", "it is 0.00.")
     blind = await api.token(api.second, "production", "withdrawals:create")
     reply = await api.post("/v1/withdrawals", {"amount": "12.00"}, token=blind, key=secrets.token_hex(8))
     assert (reply.code(), "0.00" in reply.body.decode()) == ("INSUFFICIENT_BALANCE", False), reply
@@ -424,7 +426,7 @@ async def test_what_remains_of_a_payment_and_of_the_balance_is_told(api: Api) ->
         (DUAL, {"expires-in": 60}, ["expires-in is no field and was ignored: expires_in is its name."]),
     ],
 )  # fmt: skip
-async def test_a_misspelt_field_is_ignored_and_told_of_in_the_sandbox(
+async def test_a_misspelt_field_is_ignored_with_a_warning_in_the_sandbox(
     merchant: ApiMerchant, path: str, more: dict[str, Any], warned: list[str]
 ) -> None:
     key = secrets.token_hex(8)
@@ -439,7 +441,7 @@ async def test_a_misspelt_field_is_ignored_and_told_of_in_the_sandbox(
 
 
 @pytest.mark.parametrize("name", ["ammount", "Amount", "valor", "amount_cents"])
-async def test_a_refund_whose_amount_is_misspelt_gives_nothing_back(merchant: ApiMerchant, name: str) -> None:
+async def test_a_refund_whose_amount_is_misspelt_is_refused(merchant: ApiMerchant, name: str) -> None:
     client = merchant.sandbox
     charge = await client.created("50.00")
     await client.pay(charge["charge_id"])
@@ -453,7 +455,7 @@ async def test_a_refund_whose_amount_is_misspelt_gives_nothing_back(merchant: Ap
         assert (made.status, made.body["amount"]) == (201, given_back), made.raw
 
 
-async def test_cents_in_the_field_named_cents_are_warned_of_in_the_sandbox_alone(merchant: ApiMerchant) -> None:
+async def test_an_amount_in_cents_in_valor_cents_gets_a_warning_in_the_sandbox_only(merchant: ApiMerchant) -> None:
     key = secrets.token_hex(8)
     made = await merchant.sandbox.ask("POST", BOLETO, json=boleto_body("15000"), key=key)
     assert made.body["amount"] == "15000.00"

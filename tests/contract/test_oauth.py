@@ -1,4 +1,4 @@
-"""POST /v1/oauth/token, as a standard OAuth client and RFC 6749 see it (contract section 3)."""
+"""POST /v1/oauth/token works with standard OAuth clients and follows RFC 6749 (contract section 3)."""
 
 import asyncio
 import secrets
@@ -20,7 +20,7 @@ from tests.support.in_process import Api, Reply
 from tests.support.system import System
 
 with warnings.catch_warnings():
-    # It would rather have another HTTP client below it.
+    # authlib's import warns that it prefers another HTTP client below it.
     warnings.simplefilter("ignore", AuthlibDeprecationWarning)
     from authlib.integrations.httpx_client import AsyncOAuth2Client, OAuth2Client
 
@@ -36,7 +36,7 @@ async def ask(api: Api, fields: dict[str, str], *headers: tuple[bytes, bytes]) -
     return await api.ask("POST", "/v1/oauth/token", headers=[FORM, *headers], body=urlencode(fields).encode())
 
 
-def named(merchant: MerchantCreated, **more: str) -> dict[str, str]:
+def client_fields(merchant: MerchantCreated, **more: str) -> dict[str, str]:
     credential = merchant.test
     return {
         "grant_type": "client_credentials",
@@ -47,7 +47,7 @@ def named(merchant: MerchantCreated, **more: str) -> dict[str, str]:
 
 
 def declined(reply: Reply, status: int, error: str) -> None:
-    """RFC 6749 section 5.2, and never to be stored."""
+    """Assert an error by RFC 6749 section 5.2, with `no-store`."""
     assert (reply.status, reply.json()["error"]) == (status, error), reply
     assert set(reply.json()) <= {"error", "error_description", "error_uri"}
     assert reply.header("content-type") == "application/json"
@@ -84,8 +84,8 @@ async def test_an_asynchronous_oauth_client_gets_a_token_and_uses_it(api: Api, w
         assert (await client.get("/v1/payments")).json()["error"]["code"] == "INSUFFICIENT_SCOPE"
 
 
-async def test_the_answer_is_that_of_the_contract(api: Api) -> None:
-    reply = await ask(api, named(api.first))
+async def test_the_token_answer_has_the_fields_and_headers_of_the_contract(api: Api) -> None:
+    reply = await ask(api, client_fields(api.first))
     assert reply.status == 200
     assert list(reply.json()) == ["access_token", "token_type", "expires_in", "scope"]
     assert reply.json()["token_type"] == "Bearer"
@@ -97,27 +97,27 @@ async def test_the_answer_is_that_of_the_contract(api: Api) -> None:
     assert reply.header("x-request-id")
 
 
-async def test_the_fields_may_be_json(api: Api) -> None:
-    body = msgspec.json.encode(named(api.first, scope="payments:read charges:read"))
+async def test_the_fields_of_a_token_request_may_be_json(api: Api) -> None:
+    body = msgspec.json.encode(client_fields(api.first, scope="payments:read charges:read"))
     reply = await api.ask("POST", "/v1/oauth/token", headers=[JSON], body=body)
     assert (reply.status, reply.json()["scope"]) == (200, "charges:read payments:read")
 
 
-async def test_json_may_carry_the_grant_and_basic_the_client(api: Api) -> None:
+async def test_a_json_grant_with_basic_client_authentication_is_accepted(api: Api) -> None:
     header = basic(api.first.test.client_id, api.first.test.client_secret)
     body = b'{"grant_type":"client_credentials"}'
     reply = await api.ask("POST", "/v1/oauth/token", headers=[JSON, header], body=body)
     assert reply.status == 200
 
 
-async def test_a_charset_on_the_content_type_is_no_fault(api: Api) -> None:
+async def test_a_content_type_with_a_charset_is_accepted(api: Api) -> None:
     kind = (b"content-type", b"Application/X-WWW-Form-Urlencoded; charset=UTF-8")
-    reply = await api.ask("POST", "/v1/oauth/token", headers=[kind], body=urlencode(named(api.first)).encode())
+    reply = await api.ask("POST", "/v1/oauth/token", headers=[kind], body=urlencode(client_fields(api.first)).encode())
     assert reply.status == 200
 
 
-async def test_two_tokens_of_one_client_are_both_good(api: Api) -> None:
-    one, two = [(await ask(api, named(api.first))).json()["access_token"] for _ in range(2)]
+async def test_two_tokens_of_one_client_are_both_valid(api: Api) -> None:
+    one, two = [(await ask(api, client_fields(api.first))).json()["access_token"] for _ in range(2)]
     assert one != two
     assert [(await api.get("/v1/charges", token=token)).status for token in (one, two)] == [200, 200]
 
@@ -130,26 +130,26 @@ async def test_two_tokens_of_one_client_are_both_good(api: Api) -> None:
     ],
 )  # fmt: skip
 async def test_a_scope_that_is_not_held_is_invalid_scope(api: Api, scope: str) -> None:
-    reply = await ask(api, named(api.first, scope=scope))
+    reply = await ask(api, client_fields(api.first, scope=scope))
     declined(reply, 400, "invalid_request" if "\0" in scope else "invalid_scope")
     if "," in scope:
         assert "one blank stands between two" in reply.json()["error_description"]
 
 
-async def test_an_empty_parameter_is_one_that_was_left_out(api: Api) -> None:
+async def test_an_empty_parameter_counts_as_left_out(api: Api) -> None:
     """RFC 6749 section 3.2: some clients send every field of their form."""
-    whole = await ask(api, named(api.first, scope=""))
+    whole = await ask(api, client_fields(api.first, scope=""))
     assert (whole.status, whole.json()["scope"].split(" ")) == (200, list(ALL_SCOPES))
-    body = msgspec.json.encode(named(api.first, scope=""))
+    body = msgspec.json.encode(client_fields(api.first, scope=""))
     assert (await api.ask("POST", "/v1/oauth/token", headers=[JSON], body=body)).status == 200
     header = basic(api.first.test.client_id, api.first.test.client_secret)
     empty = {"grant_type": "client_credentials", "client_id": "", "client_secret": "", "scope": ""}
     assert (await ask(api, empty, header)).status == 200
-    declined(await ask(api, named(api.first, client_secret="")), 401, "invalid_client")
-    declined(await ask(api, named(api.first, grant_type="")), 400, "invalid_request")
+    declined(await ask(api, client_fields(api.first, client_secret="")), 401, "invalid_client")
+    declined(await ask(api, client_fields(api.first, grant_type="")), 400, "invalid_request")
 
 
-async def test_a_narrow_credential_cannot_ask_for_more(api: Api, pool: Any) -> None:
+async def test_a_narrowed_credential_cannot_request_further_scopes(api: Api, pool: Any) -> None:
     merchant = api.second
     await pool.execute(
         "UPDATE credential SET scopes = '{charges:read}' WHERE client_id = $1", merchant.production.client_id
@@ -164,25 +164,25 @@ async def test_a_narrow_credential_cannot_ask_for_more(api: Api, pool: Any) -> N
 
 @pytest.mark.parametrize("grant_type", ["password", "authorization_code", "refresh_token", "CLIENT_CREDENTIALS", "x"])
 async def test_another_grant_type_is_unsupported(api: Api, grant_type: str) -> None:
-    declined(await ask(api, named(api.first, grant_type=grant_type)), 400, "unsupported_grant_type")
+    declined(await ask(api, client_fields(api.first, grant_type=grant_type)), 400, "unsupported_grant_type")
 
 
 async def test_a_missing_or_empty_grant_type_is_an_invalid_request(api: Api) -> None:
-    without = named(api.first)
+    without = client_fields(api.first)
     del without["grant_type"]
     declined(await ask(api, without), 400, "invalid_request")
-    declined(await ask(api, named(api.first, grant_type="")), 400, "invalid_request")
+    declined(await ask(api, client_fields(api.first, grant_type="")), 400, "invalid_request")
 
 
-async def test_a_wrong_client_is_told_nothing_but_that(api: Api) -> None:
-    wrong_secret = await ask(api, named(api.first, client_secret="x"))
-    nobody = await ask(api, named(api.first, client_id="test_000000000000000000000000"))
-    for reply in (wrong_secret, nobody):
+async def test_an_unknown_client_and_a_wrong_secret_get_the_same_answer(api: Api) -> None:
+    wrong_secret = await ask(api, client_fields(api.first, client_secret="x"))
+    unknown_client = await ask(api, client_fields(api.first, client_id="test_000000000000000000000000"))
+    for reply in (wrong_secret, unknown_client):
         declined(reply, 401, "invalid_client")
-    assert wrong_secret.body == nobody.body
+    assert wrong_secret.body == unknown_client.body
 
 
-async def test_no_client_at_all_is_an_invalid_client(api: Api) -> None:
+async def test_a_request_without_client_or_secret_is_an_invalid_client(api: Api) -> None:
     declined(await ask(api, {"grant_type": "client_credentials"}), 401, "invalid_client")
     declined(
         await ask(api, {"grant_type": "client_credentials", "client_id": api.first.test.client_id}),
@@ -198,9 +198,9 @@ async def test_an_unreadable_authorization_header_is_an_invalid_client(api: Api,
     declined(await ask(api, {"grant_type": "client_credentials"}, (b"authorization", value)), 401, "invalid_client")
 
 
-async def test_only_one_way_of_client_authentication_is_taken(api: Api) -> None:
+async def test_two_ways_of_client_authentication_at_once_are_an_invalid_request(api: Api) -> None:
     header = basic(api.first.test.client_id, api.first.test.client_secret)
-    declined(await ask(api, named(api.first), header), 400, "invalid_request")
+    declined(await ask(api, client_fields(api.first), header), 400, "invalid_request")
     declined(await ask(api, {"grant_type": "client_credentials", "client_id": "other"}, header), 400, "invalid_request")
     same = {"grant_type": "client_credentials", "client_id": api.first.test.client_id}
     assert (await ask(api, same, header)).status == 200
@@ -208,7 +208,7 @@ async def test_only_one_way_of_client_authentication_is_taken(api: Api) -> None:
 
 async def test_a_repeated_parameter_is_an_invalid_request(api: Api) -> None:
     for more in ("&grant_type=client_credentials", "&scope=charges:read&scope=charges:read", "&client_id=x"):
-        body = (urlencode(named(api.first)) + more).encode()
+        body = (urlencode(client_fields(api.first)) + more).encode()
         declined(await api.ask("POST", "/v1/oauth/token", headers=[FORM], body=body), 400, "invalid_request")
 
 
@@ -239,14 +239,14 @@ async def test_a_body_that_cannot_be_read_is_an_invalid_request(api: Api, kind: 
     )
 
 
-async def test_a_huge_body_is_declined_and_not_read(api: Api) -> None:
+async def test_a_token_request_of_300_kb_is_an_invalid_request(api: Api) -> None:
     reply = await api.ask("POST", "/v1/oauth/token", headers=[FORM], body=b"a=" + b"x" * 300_000)
     declined(reply, 400, "invalid_request")
 
 
-async def test_a_secret_that_was_rotated_stays_good_until_its_end(api: Api, pool: Any) -> None:
+async def test_the_previous_secret_of_a_rotation_is_valid_until_its_overlap_ends(api: Api, pool: Any) -> None:
     credential = api.third.test
-    fields = named(api.third)
+    fields = client_fields(api.third)
     await pool.execute(
         "UPDATE credential SET previous_secret_hash = secret_hash, secret_hash = sha256($2), "
         "previous_until = now() + interval '1 hour' WHERE client_id = $1",
@@ -261,10 +261,10 @@ async def test_a_secret_that_was_rotated_stays_good_until_its_end(api: Api, pool
     assert (await ask(api, {**fields, "client_secret": "the new one"})).status == 200
 
 
-async def test_a_secret_that_is_ended_at_once_gives_no_token_meanwhile(api: Api, pool: Any) -> None:
-    """Whoever has it, and asks while the new one is being written, gets none that outlives it."""
+async def test_a_secret_rotated_without_overlap_gives_no_token_during_the_rotation(api: Api, pool: Any) -> None:
+    """A request with the old secret while the rotation commits gets no token that would outlive the secret."""
     credential = api.third.production
-    fields = named(api.third, client_id=credential.client_id, client_secret=credential.client_secret)
+    fields = client_fields(api.third, client_id=credential.client_id, client_secret=credential.client_secret)
     assert (await ask(api, fields)).status == 200
     async with pool.acquire() as conn, conn.transaction():
         await rotate_credential(
@@ -282,7 +282,7 @@ async def test_a_secret_that_is_ended_at_once_gives_no_token_meanwhile(api: Api,
 
 
 async def test_an_expired_token_is_refused_at_once(api: Api, pool: Any) -> None:
-    token = (await ask(api, named(api.second))).json()["access_token"]
+    token = (await ask(api, client_fields(api.second))).json()["access_token"]
     await pool.execute(
         "UPDATE access_token SET expires_at = now() - interval '1 second' WHERE token_hash = sha256($1)", token.encode()
     )
@@ -290,8 +290,8 @@ async def test_an_expired_token_is_refused_at_once(api: Api, pool: Any) -> None:
     assert reply.code() == "UNAUTHENTICATED"
 
 
-async def test_a_revoked_credential_stops_within_five_seconds(api: Api, pool: Any) -> None:
-    fields = named(api.second)
+async def test_a_revoked_credential_stops_working_within_five_seconds(api: Api, pool: Any) -> None:
+    fields = client_fields(api.second)
     token = (await ask(api, fields)).json()["access_token"]
     assert (await api.get("/v1/charges", token=token)).status == 200
     await pool.execute("UPDATE credential SET revoked_at = now() WHERE client_id = $1", fields["client_id"])
@@ -317,35 +317,35 @@ async def test_a_revoked_credential_stops_within_five_seconds(api: Api, pool: An
         b"Token x",
     ],
 )
-async def test_whoever_shows_no_good_token_is_told_so_in_the_header(api: Api, value: bytes) -> None:
+async def test_a_malformed_or_unknown_bearer_token_is_unauthenticated(api: Api, value: bytes) -> None:
     reply = await api.ask("GET", "/v1/charges", headers=[(b"authorization", value)])
     assert reply.code() == "UNAUTHENTICATED"
 
 
 async def test_each_cause_of_a_401_has_its_own_sentence(api: Api, pool: Any) -> None:
-    """And RFC 6750 section 3.1: who sent a token hears invalid_token, who sent none only how one is sent."""
+    """By RFC 6750 section 3.1 a bad token is answered invalid_token; a missing one only names the scheme."""
     old = await api.token(scope="payments:read")
     await pool.execute(
         "UPDATE access_token SET expires_at = now() - interval '1 second' WHERE token_hash = sha256($1)", old.encode()
     )
-    told = {}
+    messages = {}
     for value, error in ((None, ""), (b"Basic eDp4", "invalid_token"), (b"Bearer nobody", "invalid_token"),
                          (b"Bearer " + old.encode(), "invalid_token")):  # fmt: skip
         reply = await api.ask("GET", "/v1/charges", headers=[(b"authorization", value)] if value else [])
         assert reply.code() == "UNAUTHENTICATED"
         assert str(reply.header("www-authenticate")) == 'Bearer realm="quita"' + (f', error="{error}"' if error else "")
-        told[value] = reply.json()["error"]["message"]
-    assert len(set(told.values())) == 4
-    assert "expired" in told[b"Bearer " + old.encode()]
-    assert "no access token" in told[None]
+        messages[value] = reply.json()["error"]["message"]
+    assert len(set(messages.values())) == 4
+    assert "expired" in messages[b"Bearer " + old.encode()]
+    assert "no access token" in messages[None]
 
 
-async def test_two_authorization_headers_are_none(api: Api) -> None:
+async def test_two_authorization_headers_are_unauthenticated(api: Api) -> None:
     good = (b"authorization", b"Bearer " + (await api.token()).encode())
     assert (await api.ask("GET", "/v1/charges", headers=[good, good])).code() == "UNAUTHENTICATED"
 
 
-async def test_the_scheme_may_be_written_in_any_case(api: Api) -> None:
+async def test_the_scheme_bearer_is_accepted_in_any_case(api: Api) -> None:
     token = (await api.token()).encode()
     for scheme in (b"Bearer ", b"bearer ", b"BEARER "):
         assert (await api.ask("GET", "/v1/charges", headers=[(b"authorization", scheme + token)])).status == 200

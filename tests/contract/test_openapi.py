@@ -1,4 +1,4 @@
-"""The OpenAPI document: valid, complete, true in both directions (contract section 14: "exact down to each error")."""
+"""The OpenAPI document is valid, complete and exact: requests and answers conform to it (contract section 14)."""
 
 import copy
 import re
@@ -41,10 +41,10 @@ def body_of(document: Schema, path: str) -> jsonschema_rs.Draft202012Validator:
 
 
 def conforms(document: Schema, method: str, path: str, reply: Reply) -> None:
-    """The answer is one the document tells: status, headers and body."""
-    told = document["paths"][path][method]["responses"]
-    assert str(reply.status) in told, reply
-    answer = told[str(reply.status)]
+    """Assert that the document describes the answer: status, headers and body."""
+    responses = document["paths"][path][method]["responses"]
+    assert str(reply.status) in responses, reply
+    answer = responses[str(reply.status)]
     (kind,) = answer["content"]
     assert reply.header("content-type") == kind
     schema = answer["content"][kind]["schema"]
@@ -67,7 +67,7 @@ def test_the_document_is_valid_openapi_31(document: Schema) -> None:
     assert not errors, [str(error) for error in errors][:3]
 
 
-def test_every_schema_in_it_is_valid_json_schema(document: Schema) -> None:
+def test_every_schema_of_the_document_is_valid_json_schema(document: Schema) -> None:
     found: list[Schema] = list(document["components"]["schemas"].values())
     for _, _, operation in operations(document):
         found += [parameter["schema"] for parameter in operation["parameters"]] if "parameters" in operation else []
@@ -79,22 +79,22 @@ def test_every_schema_in_it_is_valid_json_schema(document: Schema) -> None:
         validator(document, schema)
 
 
-def test_every_reference_in_it_leads_somewhere(document: Schema) -> None:
+def test_every_reference_of_the_document_resolves(document: Schema) -> None:
     for reference in re.findall(r'"\$ref":"#/([^"]+)"', msgspec.json.encode(document).decode()):
         at: Any = document
         for part in reference.split("/"):
             at = at[part]
 
 
-def test_every_route_of_the_table_is_in_it_and_no_other(document: Schema) -> None:
-    told = {(method.upper(), path) for method, path, _ in operations(document)}
+def test_the_document_has_exactly_the_routes_of_the_table(document: Schema) -> None:
+    documented = {(method.upper(), path) for method, path, _ in operations(document)}
     routed = {(route.method, re.sub(r":[a-z]+}", "}", route.path)) for route in ROUTES}
-    assert told == routed | {("POST", "/v1/oauth/token")}
+    assert documented == routed | {("POST", "/v1/oauth/token")}
     names = [operation["operationId"] for _, _, operation in operations(document)]
     assert len(set(names)) == len(names)
 
 
-def test_every_operation_tells_every_answer_down_to_the_code(document: Schema) -> None:
+def test_every_operation_documents_every_answer_down_to_the_error_code(document: Schema) -> None:
     for method, path, operation in operations(document):
         if path == "/v1/oauth/token":
             continue
@@ -104,7 +104,7 @@ def test_every_operation_tells_every_answer_down_to_the_code(document: Schema) -
             if status.startswith("2"):
                 assert {"RateLimit-Limit", "RateLimit-Remaining", "RateLimit-Reset"} <= set(answer["headers"])
                 continue
-            if status != "401":  # whose limits those are is not known
+            if status != "401":  # an unauthenticated caller has no limits
                 assert {"RateLimit-Limit", "RateLimit-Remaining", "RateLimit-Reset"} <= set(answer["headers"]), status
             content = answer["content"]["application/json"]
             assert content["schema"] == {"$ref": f"#/components/schemas/Error{status}"}
@@ -120,7 +120,7 @@ def test_every_operation_tells_every_answer_down_to_the_code(document: Schema) -
             assert {"MALFORMED_JSON", "VALIDATION_ERROR", "UNSUPPORTED_MEDIA_TYPE", "PAYLOAD_TOO_LARGE"} <= codes
 
 
-def test_scopes_of_operations_are_scopes_of_the_scheme(document: Schema) -> None:
+def test_scopes_of_operations_are_declared_in_the_security_scheme(document: Schema) -> None:
     known = document["components"]["securitySchemes"]["oauth2"]["flows"]["clientCredentials"]["scopes"]
     for _, path, operation in operations(document):
         asked = [scope for each in operation["security"] for scope in each.get("oauth2", [])]
@@ -128,7 +128,7 @@ def test_scopes_of_operations_are_scopes_of_the_scheme(document: Schema) -> None
         assert bool(asked) == (path not in ("/v1/oauth/token", "/v1/me"))
 
 
-def test_every_parameter_has_a_schema_and_its_examples_fit(document: Schema) -> None:
+def test_every_path_parameter_is_declared_and_examples_fit_their_schemas(document: Schema) -> None:
     for _, path, operation in operations(document):
         named = {parameter["name"] for parameter in operation.get("parameters", []) if parameter["in"] == "path"}
         assert named == set(re.findall(r"{([^}]+)}", path))
@@ -138,7 +138,7 @@ def test_every_parameter_has_a_schema_and_its_examples_fit(document: Schema) -> 
                 assert validator(document, parameter["schema"]).is_valid(parameter["example"])
 
 
-async def test_real_answers_are_as_the_document_tells(api: Api, document: Schema) -> None:
+async def test_real_answers_conform_to_the_document(api: Api, document: Schema) -> None:
     token, name = await api.token(), secrets.token_hex(6)
     create, pix = "/v1/charges/pix", api.pix(external_id=name, payer={"name": "Ana"})
     for _ in range(2):
@@ -194,8 +194,8 @@ async def test_real_answers_are_as_the_document_tells(api: Api, document: Schema
         conforms(document, "post", "/v1/oauth/token", await api.post("/v1/oauth/token", fields, token=None))
 
 
-async def test_real_events_are_as_their_webhooks_tell(api: Api, document: Schema) -> None:
-    """The feed has the webhooks' bodies word for word."""
+async def test_real_events_conform_to_the_schemas_of_their_webhooks(api: Api, document: Schema) -> None:
+    """The feed contains the webhooks' bodies word for word."""
     token = await api.token()
     for way, given in (
         ("charges/{charge_id}/simulate-payment", None), ("charges/{charge_id}/cancel", None),
@@ -207,9 +207,9 @@ async def test_real_events_are_as_their_webhooks_tell(api: Api, document: Schema
             made = await api.post("/v1/charges/pix", api.pix(**reference), token=token, key=secrets.token_hex(8))
             reply = await api.post("/v1/" + way.format(**made.json()), given, token=token)
             assert reply.status == 200, (way, reply)
-            told = await api.get(f"/v1/events?charge_id={made.json()['charge_id']}", token=token)
-            assert told.json()["data"], way
-            for item in told.json()["data"]:
+            feed = await api.get(f"/v1/events?charge_id={made.json()['charge_id']}", token=token)
+            assert feed.json()["data"], way
+            for item in feed.json()["data"]:
                 event = {name: value for name, value in item.items() if name not in ("type", "sequence", "created_at")}
                 content = document["webhooks"][event["event"]]["post"]["requestBody"]["content"]["application/json"]
                 schema = document["components"]["schemas"][content["schema"]["$ref"].rpartition("/")[2]]
@@ -251,7 +251,7 @@ BAD: list[Schema] = [
 
 
 @pytest.mark.parametrize(("given", "good"), [(each, True) for each in GOOD] + [(each, False) for each in BAD], ids=repr)
-async def test_a_creation_is_let_in_exactly_when_the_schema_says_so(
+async def test_a_pix_creation_is_accepted_exactly_when_the_schema_accepts_it(
     api: Api, document: Schema, given: Schema, good: bool
 ) -> None:
     body = api.pix(**given)
@@ -261,7 +261,9 @@ async def test_a_creation_is_let_in_exactly_when_the_schema_says_so(
 
 
 @pytest.mark.parametrize("name", ["account_id", "amount"])
-async def test_a_creation_without_what_is_required_is_refused_by_both(api: Api, document: Schema, name: str) -> None:
+async def test_a_pix_creation_without_a_required_field_is_refused_by_schema_and_api(
+    api: Api, document: Schema, name: str
+) -> None:
     body = {key: value for key, value in api.pix().items() if key != name}
     assert not body_of(document, "/v1/charges/pix").is_valid(body)
     assert (await api.post("/v1/charges/pix", body, token=await api.token(), key="k")).status == 400
@@ -288,7 +290,7 @@ async def test_a_creation_without_what_is_required_is_refused_by_both(api: Api, 
     ],
     ids=repr,
 )
-async def test_a_cancellation_is_let_in_exactly_when_the_schema_says_so(
+async def test_a_cancellation_is_accepted_exactly_when_the_schema_accepts_it(
     api: Api, document: Schema, given: Schema, good: bool
 ) -> None:
     assert body_of(document, "/v1/charges/cancel").is_valid(given) is good
@@ -311,7 +313,7 @@ async def test_a_cancellation_is_let_in_exactly_when_the_schema_says_so(
     ],
     ids=repr,
 )  # fmt: skip
-async def test_the_sandbox_clock_moves_exactly_when_the_schema_says_so(
+async def test_a_move_of_the_sandbox_clock_is_accepted_exactly_when_the_schema_accepts_it(
     api: Api, document: Schema, given: Schema, good: bool
 ) -> None:
     path = "/v1/sandbox/clock"
@@ -329,7 +331,7 @@ async def test_the_sandbox_clock_moves_exactly_when_the_schema_says_so(
         ("2026-02-30T00:00:00Z", False), ("2026-01-01T00:00:00-03:00", False), (1, False),
     ],
 )  # fmt: skip
-async def test_a_payers_instant_is_let_in_exactly_when_the_schema_says_so(
+async def test_the_sandboxs_paid_at_is_accepted_exactly_when_the_schema_accepts_it(
     api: Api, document: Schema, paid_at: Any, good: bool
 ) -> None:
     token = await api.token()
@@ -350,7 +352,7 @@ async def test_a_payers_instant_is_let_in_exactly_when_the_schema_says_so(
         ("status", ["paid"] * 20, True), ("status", ["paid"] * 21, False), ("status", ["x"], False),
     ],
 )  # fmt: skip
-async def test_a_filter_is_let_in_exactly_when_its_schema_says_so(
+async def test_a_filter_is_accepted_exactly_when_its_schema_accepts_it(
     api: Api, document: Schema, name: str, value: Any, good: bool
 ) -> None:
     parameters = document["paths"]["/v1/charges"]["get"]["parameters"]
@@ -362,8 +364,8 @@ async def test_a_filter_is_let_in_exactly_when_its_schema_says_so(
     assert reply.status == (200 if good else 400), reply
 
 
-def test_linters_of_others_find_nothing_to_warn_of(document: Schema) -> None:
-    """What redocly's and spectral's rules ask for, asked without them; the licence alone is left unsaid."""
+def test_the_document_satisfies_the_rules_of_redocly_and_spectral(document: Schema) -> None:
+    """The requirements of redocly's and spectral's rules, checked here without them; only a licence is not stated."""
     assert document["info"]["contact"]["name"] == "Quita"
     every = [each for ways in [*document["paths"].values(), *document["webhooks"].values()] for each in ways.values()]
     assert [each["operationId"] for each in every if "security" not in each or not each["description"]] == []
@@ -380,6 +382,6 @@ def test_linters_of_others_find_nothing_to_warn_of(document: Schema) -> None:
         ("0800 000 0000", {"name": "Quita", "url": SETTINGS.docs_url}),
     ],
 )
-def test_the_document_says_whom_to_ask(given: str, contact: dict[str, str]) -> None:
+def test_the_document_names_the_support_contact(given: str, contact: dict[str, str]) -> None:
     settings = msgspec.structs.replace(SETTINGS, support_contact=given)
     assert msgspec.json.decode(made(ROUTES, settings))["info"]["contact"] == contact

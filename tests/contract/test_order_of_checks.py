@@ -1,4 +1,4 @@
-"""Which refusal wins when several are due (contract section 1), and every fault of `amount` and `expires_in`.
+"""The order of refusals when several apply (contract section 1), and every fault of `amount` and `expires_in`.
 
 size and content type -> bearer -> rate limit -> mode gate -> scope -> Idempotency-Key -> shape -> idempotency lookup
 -> KYC, suspension -> resource and state -> bank
@@ -22,8 +22,8 @@ TEXT = (b"content-type", b"text/plain")
 PIX = "/v1/charges/pix"
 
 
-async def spent(api: Api, pool: Any) -> str:
-    """A token whose credential has no request left."""
+async def token_without_requests_left(api: Api, pool: Any) -> str:
+    """A token whose credential has used up its rate limit."""
     rate = "UPDATE account SET rate_per_s = $2, rate_burst = $2 WHERE account_id = $1"
     await pool.execute(rate, api.second.account_id, 1)
     for _ in range(3):
@@ -35,11 +35,11 @@ async def spent(api: Api, pool: Any) -> str:
     return token
 
 
-# Wrong in a way of its own, so that whoever looks at the key too early is seen.
+# An invalid key, which shows when the key is checked too early.
 BAD_KEY = (b"idempotency-key", b"\x01")
 
 
-async def test_too_large_comes_before_everything(api: Api) -> None:
+async def test_payload_too_large_comes_before_every_other_refusal(api: Api) -> None:
     reply = await api.ask("POST", PIX, headers=[TEXT, BAD_KEY], body=b"x" * (256 * 1024 + 1))
     assert reply.code() == "PAYLOAD_TOO_LARGE"
 
@@ -69,7 +69,7 @@ async def test_a_wrong_content_type_comes_before_the_token(
         ("GET", "/v1/idempotency-keys/%00"),
     ],
 )
-async def test_no_token_comes_before_whatever_else_is_wrong(api: Api, method: str, path: str) -> None:
+async def test_unauthenticated_comes_before_faults_of_query_key_and_body(api: Api, method: str, path: str) -> None:
     for authorization in ([], bearer("nobody"), bearer("a") * 2):
         reply = await api.ask(
             method, path, query=b"limit=x&nope=1&cursor=", headers=[JSON, BAD_KEY, *authorization], body=b"{"
@@ -78,7 +78,7 @@ async def test_no_token_comes_before_whatever_else_is_wrong(api: Api, method: st
 
 
 async def test_the_rate_limit_comes_before_mode_scope_key_and_body(api: Api, pool: Any) -> None:
-    headers = [JSON, BAD_KEY, *bearer(await spent(api, pool))]
+    headers = [JSON, BAD_KEY, *bearer(await token_without_requests_left(api, pool))]
     for path in (PIX, "/v1/charges/cancel", "/v1/charges/no-id/simulate-payment"):
         assert (await api.ask("POST", path, headers=headers, body=b"{")).code() == "RATE_LIMITED"
     await pool.execute(
@@ -86,7 +86,7 @@ async def test_the_rate_limit_comes_before_mode_scope_key_and_body(api: Api, poo
     )
 
 
-async def test_a_production_token_is_turned_away_before_scope_and_ids(api: Api) -> None:
+async def test_sandbox_only_comes_before_scope_ids_and_content_type(api: Api) -> None:
     charge = await api.create()
     for scope in (None, "payments:read"):
         token = await api.token(mode="production", scope=scope)
@@ -114,14 +114,14 @@ async def test_a_production_token_is_turned_away_before_scope_and_ids(api: Api) 
         ("GET", "/v1/idempotency-keys/%00", "payments:read"),
     ],
 )
-async def test_a_missing_scope_comes_before_key_body_and_query(api: Api, method: str, path: str, scope: str) -> None:
+async def test_insufficient_scope_comes_before_key_body_and_query(api: Api, method: str, path: str, scope: str) -> None:
     token = await api.token(scope=scope)
     reply = await api.ask(method, path, query=b"limit=x", headers=[JSON, BAD_KEY, *bearer(token)], body=b"{")
     assert reply.code() == "INSUFFICIENT_SCOPE"
 
 
 @pytest.mark.parametrize("scope", ["charges:read", "payments:read"])
-async def test_either_scope_reads_the_feed(api: Api, scope: str) -> None:
+async def test_the_feed_is_readable_with_charges_read_or_payments_read(api: Api, scope: str) -> None:
     assert (await api.get("/v1/events", token=await api.token(scope=scope))).status == 200
 
 
@@ -139,13 +139,15 @@ async def test_either_scope_reads_the_feed(api: Api, scope: str) -> None:
         ([b"k", b"k"], "IDEMPOTENCY_KEY_INVALID"),
     ],
 )
-async def test_the_key_comes_before_the_body(api: Api, values: list[bytes], code: str) -> None:
+async def test_a_missing_or_invalid_key_comes_before_faults_of_the_body(
+    api: Api, values: list[bytes], code: str
+) -> None:
     headers = [JSON, *bearer(await api.token()), *((b"idempotency-key", value) for value in values)]
     for body in (b"{", b"\xff", b"[]", b'{"amount":1}', msgspec.json.encode(api.pix())):
         assert (await api.ask("POST", PIX, headers=headers, body=body)).code() == code
 
 
-async def test_a_key_of_255_characters_is_taken(api: Api) -> None:
+async def test_a_key_of_255_characters_is_accepted(api: Api) -> None:
     reply = await api.post(PIX, api.pix(), token=await api.token(), key=secrets.token_hex(4) + "~ " * 123 + "k")
     assert reply.status == 201
 
@@ -175,7 +177,7 @@ async def test_the_shape_of_the_body_comes_before_the_lookup_of_the_key(api: Api
     ],
 )
 @pytest.mark.parametrize("of", ["no-id", "00000000-0000-4000-8000-000000000000"])
-async def test_the_shape_of_query_and_headers_comes_before_what_they_are_about(
+async def test_faults_of_query_and_headers_come_before_an_unknown_charge_or_account(
     api: Api, method: str, path: str, query: bytes, header: bytes, body: Any, code: str, of: str
 ) -> None:
     headers = [JSON, (b"x-sandbox-bank", header), *bearer(await api.token())]
@@ -193,7 +195,7 @@ async def test_a_cursor_is_read_before_the_resource_of_the_list_is_looked_up(api
     assert reply.code() == "CURSOR_INVALID"
 
 
-async def test_the_lookup_comes_before_kyc(api: Api, pool: Any) -> None:
+async def test_the_idempotency_lookup_comes_before_kyc(api: Api, pool: Any) -> None:
     token, used = await api.token(mode="production"), secrets.token_hex(8)
     assert (await api.post(PIX, api.pix(), token=token, key=used)).status == 201
     await pool.execute("UPDATE account SET kyc = 'rejected' WHERE account_id = $1", api.first.account_id)
@@ -216,10 +218,10 @@ async def test_the_lookup_comes_before_kyc(api: Api, pool: Any) -> None:
         await pool.execute("UPDATE account SET kyc = 'approved' WHERE account_id = $1", api.first.account_id)
     assert (again.status, again.header("idempotent-replayed")) == (200, "true")
     assert [other.code(), new.code()] == ["IDEMPOTENCY_KEY_REUSED", "KYC_REQUIRED"]
-    assert foreign.code() == "KYC_REQUIRED", "before the resource"
+    assert foreign.code() == "KYC_REQUIRED", "KYC is checked before the account id"
 
 
-async def test_an_account_that_waits_for_kyc_may_use_the_sandbox_and_read(api: Api) -> None:
+async def test_an_account_with_pending_kyc_can_use_the_sandbox_and_read(api: Api) -> None:
     body = {"account_id": str(api.third.account_id), "amount": "1.00"}
     for mode, status in (("test", 201), ("production", 403)):
         token = await api.token(api.third, mode)
@@ -227,9 +229,7 @@ async def test_an_account_that_waits_for_kyc_may_use_the_sandbox_and_read(api: A
         assert (await api.get("/v1/charges", token=token)).status == 200
 
 
-async def test_the_lookup_comes_before_the_suspension_and_the_suspension_before_the_account(
-    api: Api, pool: Any
-) -> None:
+async def test_idempotency_lookup_then_suspension_then_account_id_are_checked(api: Api, pool: Any) -> None:
     token, used = await api.token(mode="production"), secrets.token_hex(8)
     assert (await api.post(PIX, api.pix(), token=token, key=used)).status == 201
     async with pool.acquire() as conn:
@@ -250,15 +250,15 @@ async def test_the_lookup_comes_before_the_suspension_and_the_suspension_before_
     assert malformed.code() == "AMOUNT_INVALID"
 
 
-async def test_a_replay_needs_no_bank_and_a_suspension_asks_none(servers: Any, pool: Any) -> None:
-    """The pool of locations is empty and the bank silent: only what must have the bank is 502."""
+async def test_a_replay_and_a_suspension_are_answered_without_the_bank(servers: Any, pool: Any) -> None:
+    """The pool of locations is empty and the bank silent: only a new creation, which needs the bank, is 502."""
     async with open_api(servers.database_url, servers.redis_url) as api:
         token, used = await api.token(mode="production"), secrets.token_hex(8)
         assert (await api.post(PIX, api.pix(), token=token, key=used)).status == 201
         client = api.app.state.context
         client.reserve._held[Mode.PRODUCTION].clear()
         client.reserve._deadline_s = 0.3
-        # The courtesy lock of the first call lapses after a while: the row is what answers then.
+        # The first call's Redis lock expires after a while: from then on the row in PostgreSQL answers.
         await client.redis.flushdb()
         async with pool.acquire() as conn:
             kept = await conn.fetch("DELETE FROM pix_location WHERE NOT test RETURNING *")
@@ -280,20 +280,20 @@ async def test_a_replay_needs_no_bank_and_a_suspension_asks_none(servers: Any, p
     assert refused.code() == "PIX_AVULSO_SUSPENDED"
 
 
-async def test_an_account_of_somebody_else_or_of_nobody_is_not_found(api: Api) -> None:
+async def test_an_unknown_account_and_one_of_another_merchant_get_the_same_refusal(api: Api) -> None:
     token = await api.token()
     replies = [
         await api.post(PIX, api.pix(account_id=str(account)), token=token, key=secrets.token_hex(8))
         for account in (uuid4(), api.second.account_id)
     ]
     assert [reply.code() for reply in replies] == ["CHARGE_NOT_FOUND"] * 2
-    # Told alike, to the word: whether the account is another merchant's cannot be read from it.
-    nobody, another = ({**envelope(reply), "request_id": ""} for reply in replies)
-    assert nobody == another
-    assert nobody["fields"] == [{"field": "account_id", "message": "is not this token's account"}]
+    # The answers are equal word for word: they do not reveal that another merchant's account exists.
+    unknown_account, another = ({**envelope(reply), "request_id": ""} for reply in replies)
+    assert unknown_account == another
+    assert unknown_account["fields"] == [{"field": "account_id", "message": "is not this token's account"}]
 
 
-async def test_a_refused_creation_does_not_use_its_key_up(api: Api) -> None:
+async def test_a_refused_creation_does_not_use_up_its_key(api: Api) -> None:
     token, one = await api.token(), secrets.token_hex(8)
     assert (await api.post(PIX, api.pix("0"), token=token, key=one)).code() == "AMOUNT_INVALID"
     assert (await api.post(PIX, api.pix(account_id=str(uuid4())), token=token, key=one)).code() == "CHARGE_NOT_FOUND"
@@ -312,7 +312,7 @@ BAD_AMOUNTS: list[Any] = [
 
 
 def body_with(api: Api, name: str, value: Any, **more: Any) -> bytes:
-    """The creation with a field of any kind; bytes stand as they are."""
+    """A creation with this value of a field; bytes are inserted as raw JSON."""
     given: dict[str, Any] = api.pix(**more)
     given.pop(name, None)
     if value is not MISSING:
@@ -337,7 +337,7 @@ async def test_any_fault_of_the_amount_is_amount_invalid_whatever_else_is_wrong(
         ("9999999999", "9999999999.00"), ("9999999999.99", "9999999999.99"),
     ],
 )  # fmt: skip
-async def test_an_amount_is_told_back_with_two_decimals(api: Api, amount: str, shown: str) -> None:
+async def test_an_amount_is_returned_with_two_decimals(api: Api, amount: str, shown: str) -> None:
     assert (await api.create(amount=amount))["amount"] == shown
 
 
@@ -357,7 +357,7 @@ async def test_any_fault_of_expires_in_is_expires_in_invalid(api: Api, lifetime:
 
 
 @pytest.mark.parametrize("lifetime", [60, 2592000, None])
-async def test_expires_in_within_its_bounds_is_taken(api: Api, lifetime: int | None) -> None:
+async def test_expires_in_within_its_bounds_is_accepted(api: Api, lifetime: int | None) -> None:
     made = await api.create(expires_in=lifetime)
     created, expires = (msgspec.convert(made[name], type=datetime) for name in ("created_at", "expires_at"))
     assert (expires - created).total_seconds() == (lifetime or 86400)
@@ -373,7 +373,7 @@ async def test_expires_in_within_its_bounds_is_taken(api: Api, lifetime: int | N
         {"charge_id": 1, "external_id": 2}, {"charge_id": "a", "external_id": 2, "reason": 5},
     ],
 )  # fmt: skip
-async def test_neither_or_both_references_come_before_their_shape(api: Api, given: dict[str, Any]) -> None:
+async def test_neither_or_both_references_are_refused_before_their_shape(api: Api, given: dict[str, Any]) -> None:
     assert (await api.post("/v1/charges/cancel", given, token=await api.token())).code() == "CANCEL_REFERENCE_REQUIRED"
 
 
@@ -385,11 +385,11 @@ async def test_neither_or_both_references_come_before_their_shape(api: Api, give
         {"external_id": "x", "reason": []}, {"external_id": "x", "reason": True}, {"external_id": "x", "reason": ""},
     ],
 )  # fmt: skip
-async def test_the_shape_of_a_cancellation_comes_before_its_charge(api: Api, given: dict[str, Any]) -> None:
+async def test_faults_of_a_cancellations_body_come_before_an_unknown_charge(api: Api, given: dict[str, Any]) -> None:
     assert (await api.post("/v1/charges/cancel", given, token=await api.token())).code() == "VALIDATION_ERROR"
 
 
-async def test_what_is_not_there_comes_before_its_state(api: Api) -> None:
+async def test_an_unknown_charge_is_refused_before_a_charge_that_is_not_pending(api: Api) -> None:
     token, foreign = await api.token(), await api.token(api.second)
     charge = await api.create(external_id=(name := secrets.token_hex(8)))
     assert (await api.post(f"/v1/charges/{charge['charge_id']}/cancel", None, token=token)).status == 200
@@ -402,7 +402,7 @@ async def test_what_is_not_there_comes_before_its_state(api: Api) -> None:
     ).code() == "CHARGE_NOT_PENDING"
 
 
-async def test_foreign_absent_and_other_mode_are_the_same_answer(api: Api) -> None:
+async def test_a_charge_of_another_account_or_mode_is_answered_like_an_unknown_id(api: Api) -> None:
     charge = await api.create()
     tokens = [await api.token(api.second), await api.token(mode="production"), await api.token()]
     ids = [charge["charge_id"], charge["charge_id"], str(uuid4())]

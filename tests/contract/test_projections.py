@@ -1,4 +1,4 @@
-"""What each answer looks like, to the field: names, order where it is promised, types, formats, nulls.
+"""The exact fields of each answer: names, order where it is promised, types, formats, nulls.
 
 Sources: spec (Charge, PIX block, Webhook payload, Balance, List envelope), contract sections 5, 7, 8 and 10.
 """
@@ -35,11 +35,11 @@ BLOCK = {
 EVENT = (
     "event", "event_id", "charge_id", "account_id", "status", "amount", "external_id", "test", "paid_at",
 )  # fmt: skip
-"""In the order of the spec's table; what is the service's own comes after."""
+"""The fields of an event in the order of the spec's table; additional fields follow them."""
 
 
 def matches(given: dict[str, Any], shape: dict[str, Any]) -> None:
-    """Exactly these fields; a value, a pattern of the whole text, or a type for each."""
+    """Assert exactly these fields. `shape` has a value, a pattern of the whole text, or a type for each."""
     assert set(given) == set(shape)
     for name, wanted in shape.items():
         value = given[name]
@@ -54,7 +54,7 @@ def matches(given: dict[str, Any], shape: dict[str, Any]) -> None:
 
 
 async def paid(api: Api, **more: Any) -> tuple[dict[str, Any], dict[str, Any]]:
-    """A charge as created and as it is after its payment."""
+    """Create and pay a charge. Returns it as created and as paid."""
     made = await api.create(amount="12.3", **more)
     reply = await api.post(f"/v1/charges/{made['charge_id']}/simulate-payment", None, token=await api.token())
     assert reply.status == 200, reply
@@ -68,7 +68,7 @@ async def read(api: Api, path: str) -> Any:
     return reply.json()
 
 
-async def test_a_new_pix_charge_is_the_projection(api: Api) -> None:
+async def test_a_new_pix_charge_has_exactly_the_fields_of_the_projection(api: Api) -> None:
     before = datetime.now(UTC)
     made = await api.create(amount="12.3")
     matches(made, CHARGE)
@@ -86,7 +86,7 @@ async def test_a_new_pix_charge_is_the_projection(api: Api) -> None:
     assert abs(created - before) < timedelta(seconds=5)
 
 
-async def test_what_was_sent_is_echoed_as_sent(api: Api) -> None:
+async def test_external_id_and_description_are_returned_as_sent(api: Api) -> None:
     reference = "NF-1 / ação \U0001f4b8 \u202e <b>' ; DROP\t"
     made = await api.create(external_id=reference, description="Pão & café", expires_in=60)
     assert (made["external_id"], made["description"]) == (reference, "Pão & café")
@@ -94,7 +94,7 @@ async def test_what_was_sent_is_echoed_as_sent(api: Api) -> None:
     assert (await api.create(external_id=""))["external_id"] == ""
 
 
-async def test_unknown_fields_are_ignored_and_the_payer_is_not_told_back(api: Api) -> None:
+async def test_unknown_fields_are_ignored_and_the_answer_does_not_contain_the_payer(api: Api) -> None:
     made = await api.create(
         amount="12.3", surprise={"a": [1, None]}, payer={"name": "Ana", "document": "12345678909", "x": 1}
     )
@@ -102,12 +102,12 @@ async def test_unknown_fields_are_ignored_and_the_payer_is_not_told_back(api: Ap
     assert "12345678909" not in msgspec.json.encode(made).decode()
 
 
-async def test_a_production_charge_says_so(api: Api) -> None:
+async def test_a_production_charge_has_test_false(api: Api) -> None:
     made = await api.create(amount="12.3", token=await api.token(mode="production"))
     matches(made, CHARGE | {"test": False})
 
 
-async def test_the_br_code_is_dynamic_and_carries_the_amount(api: Api) -> None:
+async def test_the_br_code_is_dynamic_and_contains_the_amount(api: Api) -> None:
     objects = parse_br_code((await api.create(amount="12.3"))["pix"]["qr_code"])
     assert objects["01"] == "12"
     assert objects["54"] == "12.30"
@@ -117,7 +117,7 @@ async def test_the_br_code_is_dynamic_and_carries_the_amount(api: Api) -> None:
     assert "26-01" not in objects
 
 
-async def test_creation_lookup_list_and_replay_tell_the_same(api: Api) -> None:
+async def test_creation_replay_lookup_and_list_answer_the_same_bytes(api: Api) -> None:
     token, key = await api.token(), secrets.token_hex(8)
     name = secrets.token_hex(6)
     first = await api.post("/v1/charges/pix", api.pix(external_id=name), token=token, key=key)
@@ -132,7 +132,7 @@ async def test_creation_lookup_list_and_replay_tell_the_same(api: Api) -> None:
     assert [msgspec.json.encode(each) for each in listed] == [msgspec.json.encode(first.json())]
 
 
-async def test_a_paid_charge_has_its_receipt(api: Api) -> None:
+async def test_a_paid_charge_has_the_payment_block_with_its_payer_masked(api: Api) -> None:
     made, after = await paid(api, payer={"name": "Ana Lima", "document": "12345678909"})
     matches(after, CHARGE | {"status": "paid", "payment": dict, "paid_at": INSTANT, "version": 2})
     matches(after["payment"], BLOCK)
@@ -144,21 +144,21 @@ async def test_a_paid_charge_has_its_receipt(api: Api) -> None:
     assert await read(api, f"/v1/charges/{made['charge_id']}") == after
 
 
-async def test_money_whose_payer_cannot_be_opened_any_more_is_told_without_one(api: Api, servers: Any) -> None:
-    """A key was lost: books and balances can be read all the same (docs/security.md)."""
+async def test_payments_whose_payer_cannot_be_decrypted_are_shown_without_payer(api: Api, servers: Any) -> None:
+    """After the loss of a SECRET_KEY, books and balances are still readable (docs/security.md)."""
     made, _ = await paid(api, payer={"name": "Maria", "document": "52998224725"})
     token, charge_id = await api.token(), made["charge_id"]
     async with open_api(servers.database_url, servers.redis_url, SECRET_KEY="77" * 32) as later:
         for path, at in ((f"/v1/charges/{charge_id}", None), ("/v1/payments", 0), ("/v1/charges", 0)):
             reply = await later.get(path, token=token)
             assert reply.status == 200, reply
-            told = reply.json() if at is None else reply.json()["data"][at]
-            assert told["charge_id"] == charge_id
-            assert (told.get("payment") or told)["payer"] == {"name": None, "document": None}
-            assert (told.get("payment") or told)["amount"] == made["amount"]
+            shown = reply.json() if at is None else reply.json()["data"][at]
+            assert shown["charge_id"] == charge_id
+            assert (shown.get("payment") or shown)["payer"] == {"name": None, "document": None}
+            assert (shown.get("payment") or shown)["amount"] == made["amount"]
 
 
-async def test_a_cancelled_charge_says_when(api: Api) -> None:
+async def test_a_cancelled_charge_shows_cancelled_at(api: Api) -> None:
     made = await api.create(amount="12.3")
     reply = await api.post(f"/v1/charges/{made['charge_id']}/cancel", None, token=await api.token())
     assert reply.status == 200
@@ -166,7 +166,7 @@ async def test_a_cancelled_charge_says_when(api: Api) -> None:
 
 
 @pytest.mark.parametrize("reason", [None, "cancelled", "paid_externally"])
-async def test_cancelling_by_reference_answers_like_cancelling_by_id(api: Api, reason: str | None) -> None:
+async def test_cancelling_by_external_id_answers_like_cancelling_by_id(api: Api, reason: str | None) -> None:
     made = await api.create(amount="12.3", external_id=(name := secrets.token_hex(8)))
     given = {"external_id": name, **({} if reason is None else {"reason": reason})}
     reply = await api.post("/v1/charges/cancel", given, token=await api.token())
@@ -178,7 +178,7 @@ async def test_cancelling_by_reference_answers_like_cancelling_by_id(api: Api, r
     assert event["reason"] == (reason or "cancelled")
 
 
-async def test_an_expired_charge_says_so_when_it_is_read(api: Api, pool: Any) -> None:
+async def test_a_charge_past_its_expiry_is_read_as_expired(api: Api, pool: Any) -> None:
     made = await api.create(amount="12.3", expires_in=60)
     past = datetime.now(UTC).replace(microsecond=0) - timedelta(seconds=1)
     await pool.execute("UPDATE charge SET expires_at = $2 WHERE charge_id = $1", made["charge_id"], past)
@@ -190,7 +190,7 @@ async def test_an_expired_charge_says_so_when_it_is_read(api: Api, pool: Any) ->
     matches(after, CHARGE | {"status": "expired", "version": 2})
 
 
-async def test_lists_are_the_envelope_and_nothing_else(api: Api) -> None:
+async def test_lists_have_exactly_data_and_next_cursor(api: Api) -> None:
     await paid(api)
     for path in (
         "/v1/charges", "/v1/payments", "/v1/events", f"/v1/accounts/{api.first.account_id}/ledger",
@@ -202,7 +202,7 @@ async def test_lists_are_the_envelope_and_nothing_else(api: Api) -> None:
             assert page["next_cursor"] is None or re.fullmatch("[A-Za-z0-9_-]+", page["next_cursor"])
 
 
-async def test_lists_of_an_account_without_anything_are_empty(api: Api) -> None:
+async def test_lists_balance_and_summary_of_a_new_account_are_empty(api: Api) -> None:
     token = await api.token(api.second, "production")
     account = api.second.account_id
     for path in ("/v1/charges", "/v1/payments", "/v1/events", f"/v1/accounts/{account}/ledger"):
@@ -217,7 +217,7 @@ async def test_lists_of_an_account_without_anything_are_empty(api: Api) -> None:
 
 
 @pytest.mark.parametrize("reference", [None, "pedido 7"])
-async def test_an_item_of_the_payments_list_is_the_block_and_what_it_belongs_to(
+async def test_an_item_of_the_payments_list_is_the_payment_block_and_its_charges_fields(
     api: Api, reference: str | None
 ) -> None:
     more = {} if reference is None else {"external_id": reference}
@@ -267,14 +267,14 @@ async def test_the_payload_of_a_cancellation_has_reason_and_instant_and_no_paid_
     )  # fmt: skip
 
 
-async def test_a_payload_without_reference_leaves_it_out(api: Api) -> None:
+async def test_an_event_of_a_charge_without_external_id_leaves_the_field_out(api: Api) -> None:
     made, _ = await paid(api)
     (item,) = (await read(api, f"/v1/events?charge_id={made['charge_id']}"))["data"]
     assert "external_id" not in item
     assert tuple(item)[: len(EVENT) - 1] == tuple(name for name in EVENT if name != "external_id")
 
 
-async def test_the_feed_tells_the_webhook_s_bytes_word_for_word(api: Api, pool: Any) -> None:
+async def test_the_feed_contains_the_webhooks_bytes_word_for_word(api: Api, pool: Any) -> None:
     made, _ = await paid(api, external_id='aspas " e \\ barra é \u2028')
     reply = await api.get(f"/v1/events?charge_id={made['charge_id']}", token=await api.token())
     (item,) = reply.json()["data"]
@@ -283,7 +283,7 @@ async def test_the_feed_tells_the_webhook_s_bytes_word_for_word(api: Api, pool: 
     assert msgspec.json.decode(whole) == {k: v for k, v in item.items() if k not in ("type", "sequence", "created_at")}
 
 
-async def test_a_line_of_the_ledger_is_as_the_contract_writes_it(api: Api) -> None:
+async def test_a_ledger_entry_has_exactly_the_fields_of_the_contract(api: Api) -> None:
     account = api.first.account_id
     earlier = (await read(api, f"/v1/accounts/{account}/balance"))["balance"]
     made, after = await paid(api, external_id="pedido 10")
@@ -319,7 +319,7 @@ async def test_the_summary_counts_every_status(api: Api) -> None:
     ]  # fmt: skip
 
 
-async def test_a_key_tells_what_it_made(api: Api) -> None:
+async def test_an_idempotency_key_shows_its_state_resource_and_replays(api: Api) -> None:
     token = await api.token()
     for key in (secrets.token_hex(8), f"a/b {secrets.token_hex(4)}%?", f"//{secrets.token_hex(4)}/"):
         path = "/v1/idempotency-keys/" + "".join(f"%{ord(sign):02X}" for sign in key)

@@ -1,6 +1,6 @@
-"""What a payer's app does with a charge: decode the image, parse the code, fetch the location, verify its signature.
+"""The steps of a payer's app: decode the image, parse the BR Code, fetch the location, verify its signature.
 
-Read by other people's software only: zxing, starkbank-brcode, joserfc (contract section 5).
+Third-party software does all the reading: zxing, starkbank-brcode, joserfc (contract section 5).
 """
 
 import asyncio
@@ -26,7 +26,7 @@ from tests.support.code_reader import qr_text
 from tests.support.merchant import new_merchant
 from tests.support.system import System
 
-# In the code a name is at most 25 ASCII characters; what has no such form leaves a stand-in.
+# The name in a BR Code is at most 25 ASCII characters; a name without an ASCII form becomes RECEBEDOR.
 NAMES = {
     "Açougue São João & Filhos": "Acougue Sao Joao & Filhos",
     "ÀÉÎÕÜ ç ñ": "AEIOU c n",
@@ -37,12 +37,12 @@ NAMES = {
 }
 AMOUNTS = ("0.01", "0.10", "1", "9.99", "10.00", "123456.78", "9999999999.99")
 _MORE = 40
-"""Random amounts for each merchant."""
+"""How many random amounts each merchant charges, beside AMOUNTS."""
 _AT_ONCE = 8
 _REGISTERED_S = 20.0
 
 
-class Made:
+class IssuedCharge:
     def __init__(self, charge: dict[str, Any], name: str, amount: str) -> None:
         self.charge = charge
         self.name = name
@@ -54,7 +54,7 @@ class Made:
 
 
 @pytest.fixture(scope="module")
-async def charges(system: System) -> AsyncIterator[list[Made]]:
+async def charges(system: System) -> AsyncIterator[list[IssuedCharge]]:
     conn = await connect(system.database_url)
     try:
         merchants = [
@@ -76,7 +76,7 @@ async def charges(system: System) -> AsyncIterator[list[Made]]:
             )
             return str(answer.json()["access_token"])
 
-        async def create(merchant: MerchantCreated, bearer: str, amount: str, number: int) -> Made:
+        async def create(merchant: MerchantCreated, bearer: str, amount: str, number: int) -> IssuedCharge:
             async with free:
                 answer = await client.post(
                     "/v1/charges/pix",
@@ -84,7 +84,7 @@ async def charges(system: System) -> AsyncIterator[list[Made]]:
                     json={"account_id": str(merchant.account_id), "amount": amount, "description": "Pão de açúcar"},
                 )
                 assert answer.status_code == 201, answer.text
-                return Made(answer.json(), merchant.name, amount)
+                return IssuedCharge(answer.json(), merchant.name, amount)
 
         wanted = []
         for merchant in merchants:
@@ -95,7 +95,7 @@ async def charges(system: System) -> AsyncIterator[list[Made]]:
         yield await asyncio.gather(*wanted)
 
 
-async def test_the_image_decodes_to_exactly_the_code(charges: list[Made]) -> None:
+async def test_the_qr_image_decodes_to_exactly_the_br_code(charges: list[IssuedCharge]) -> None:
     assert len(charges) > 300
     for made in charges:
         head, _, data = made.charge["pix"]["qr_code_image"].partition(",")
@@ -105,7 +105,9 @@ async def test_the_image_decodes_to_exactly_the_code(charges: list[Made]) -> Non
         assert qr_text(image) == made.code
 
 
-async def test_the_image_has_modules_of_four_pixels_and_a_quiet_zone_of_four_modules(charges: list[Made]) -> None:
+async def test_the_qr_image_has_modules_of_four_pixels_and_a_quiet_zone_of_four_modules(
+    charges: list[IssuedCharge],
+) -> None:
     for made in charges[::20]:
         data = base64.b64decode(made.charge["pix"]["qr_code_image"].partition(",")[2])
         image = Image.open(io.BytesIO(data)).convert("L")
@@ -118,7 +120,7 @@ async def test_the_image_has_modules_of_four_pixels_and_a_quiet_zone_of_four_mod
         assert (image.width - right, image.height - bottom) == (16, 16)
 
 
-async def test_another_library_reads_the_code_and_would_write_the_same(charges: list[Made]) -> None:
+async def test_another_library_parses_the_br_code_and_encodes_it_identically(charges: list[IssuedCharge]) -> None:
     for made in charges:
         assert brcodeJsonToBrcode({path: value for path, value in made.objects.items() if path != "63"}) == made.code
         objects = made.objects
@@ -132,12 +134,12 @@ async def test_another_library_reads_the_code_and_would_write_the_same(charges: 
         assert 1 <= len(objects["60"]) <= 15
 
 
-async def test_the_code_carries_the_amount_of_the_charge(charges: list[Made]) -> None:
+async def test_the_br_code_contains_the_amount_of_the_charge(charges: list[IssuedCharge]) -> None:
     for made in charges:
         assert made.objects["54"] == made.charge["amount"] == f"{made.cents // 100}.{made.cents % 100:02}"
 
 
-async def test_locations_are_short_without_scheme_and_never_shared(charges: list[Made]) -> None:
+async def test_locations_are_at_most_77_characters_without_scheme_and_unique(charges: list[IssuedCharge]) -> None:
     for made in charges:
         assert len(made.location) <= 77
         assert "://" not in made.location
@@ -147,7 +149,7 @@ async def test_locations_are_short_without_scheme_and_never_shared(charges: list
 
 
 @pytest.mark.parametrize("test", [True, False], ids=["sandbox", "production"])
-async def test_the_location_answers_the_signed_payload_of_the_charge(charges: list[Made], test: bool) -> None:
+async def test_the_location_answers_the_signed_payload_of_the_charge(charges: list[IssuedCharge], test: bool) -> None:
     chosen = [made for made in charges if made.charge["test"] is test][::4]
     assert len(chosen) >= 10
     keys: dict[str, KeySet] = {}
@@ -158,17 +160,17 @@ async def test_the_location_answers_the_signed_payload_of_the_charge(charges: li
             assert header["alg"] == "ES256"
             if header["jku"] not in keys:
                 keys[header["jku"]] = KeySet.import_key_set((await client.get(header["jku"])).json())
-            # The host that signs is the host that was asked (manual of standards: jku is of the location's domain).
+            # The payload is signed by the host of the location (manual of standards: `jku` has the location's domain).
             assert header["jku"].split("/")[2] == made.location.split("/")[0]
             verified = jws.deserialize_compact(signed, keys[header["jku"]], algorithms=["ES256"])
-            told = json.loads(verified.payload)
-            assert told["txid"] == made.charge["pix"]["txid"]
-            assert told["valor"]["original"] == made.charge["amount"]
-            assert told["status"] == "ATIVA"
-            assert told["calendario"]["expiracao"] > 0
+            payload_fields = json.loads(verified.payload)
+            assert payload_fields["txid"] == made.charge["pix"]["txid"]
+            assert payload_fields["valor"]["original"] == made.charge["amount"]
+            assert payload_fields["status"] == "ATIVA"
+            assert payload_fields["calendario"]["expiracao"] > 0
 
 
-async def test_a_payload_that_was_touched_does_not_verify(charges: list[Made]) -> None:
+async def test_a_changed_payload_does_not_verify(charges: list[IssuedCharge]) -> None:
     async with httpx.AsyncClient(timeout=30) as client:
         signed = await payload(client, charges[0])
         jku = jws.extract_compact(signed).headers()["jku"]
@@ -181,7 +183,7 @@ async def test_a_payload_that_was_touched_does_not_verify(charges: list[Made]) -
         jws.deserialize_compact(b".".join((head, other, signature)), keys, algorithms=["ES256"])
 
 
-async def test_the_location_of_what_is_paid_within_milliseconds_answers_and_ends_as_concluded(
+async def test_the_location_of_a_charge_paid_within_milliseconds_ends_as_concluida(
     system: System,
 ) -> None:
     async with new_merchant(system) as merchant:
@@ -196,13 +198,13 @@ async def test_the_location_of_what_is_paid_within_milliseconds_answers_and_ends
     deadline = time.monotonic() + _REGISTERED_S
     async with httpx.AsyncClient(timeout=30) as client:
         for location in locations:
-            while (told := await _told(client, location)) != "CONCLUIDA":
-                assert time.monotonic() < deadline, told
+            while (status := await _status_at(client, location)) != "CONCLUIDA":
+                assert time.monotonic() < deadline, status
                 await asyncio.sleep(0.1)
 
 
-async def _told(client: httpx.AsyncClient, location: str) -> str:
-    """The status in the signed payload, or what the location answers while there is none."""
+async def _status_at(client: httpx.AsyncClient, location: str) -> str:
+    """The status in the location's signed payload, or the body of its answer while it has no payload."""
     answer = await client.get(f"http://{location}")
     if answer.status_code != 200:
         return answer.text
@@ -210,8 +212,8 @@ async def _told(client: httpx.AsyncClient, location: str) -> str:
     return str(json.loads(base64.urlsafe_b64decode(body + b"=" * (-len(body) % 4)))["status"])
 
 
-async def payload(client: httpx.AsyncClient, made: Made) -> bytes:
-    """What the location answers, once the charge is registered: right after its creation, by a worker."""
+async def payload(client: httpx.AsyncClient, made: IssuedCharge) -> bytes:
+    """The location's payload, once a worker has registered the charge, right after its creation."""
     deadline = time.monotonic() + _REGISTERED_S
     while True:
         answer = await client.get(f"http://{made.location}")

@@ -1,6 +1,6 @@
-"""Refunds over the API (contract section 11): what is given back, when, how often, and what is refused.
+"""Refunds over the API (contract section 11): amounts, states, refusals, idempotency keys and lists.
 
-No worker runs here: a refund is pending until a test says what the bank did with it.
+No worker runs here: a refund is pending until the test stores the bank's outcome.
 """
 
 import asyncio
@@ -45,7 +45,7 @@ FIELDS = [
 
 
 class Environment:
-    """The first merchant of an API, by his test credential."""
+    """The first merchant of an API, with his test credential."""
 
     def __init__(self, api: Api, pool: Pool, database_url: str) -> None:
         self.api = api
@@ -61,7 +61,7 @@ class Environment:
         found: dict[str, Any] = reply.json()
         return found
 
-    async def arrives(
+    async def record_payment(
         self,
         charge_id: str,
         cents: int,
@@ -70,7 +70,7 @@ class Environment:
         pix: bool = True,
         boleto: BoletoPaymentFacts | None = None,
     ) -> None:
-        """The bank confirms money for a charge."""
+        """Record a payment that the bank confirms for a charge."""
         now = datetime.now(UTC)
         paid_at = now - timedelta(days=days_ago)
         end_to_end_id = f"E99999994{paid_at:%Y%m%d%H%M}{secrets.token_hex(6)[:11]}" if pix else None
@@ -91,7 +91,7 @@ class Environment:
         days_ago: float = 0,
         test: bool = True,
     ) -> str:
-        """A boleto, paid on its line or by PIX; `pix`: its endToEndId is known."""
+        """A boleto, paid on its line or by PIX (`rail`); `pix`: the payment's endToEndId is known. Returns its id."""
         system = cast(
             Any,
             SimpleNamespace(
@@ -106,7 +106,7 @@ class Environment:
         of = BoletoPaymentFacts(
             source=secrets.token_hex(10), method=rail, nosso_numero="0" * 20, integrador_code=None, txid=None
         )
-        await self.arrives(charge_id, cents, pix=pix, boleto=of, days_ago=days_ago)
+        await self.record_payment(charge_id, cents, pix=pix, boleto=of, days_ago=days_ago)
         return charge_id
 
     async def ask(
@@ -121,14 +121,14 @@ class Environment:
         )
 
     async def refund(self, charge_id: str, amount: str | None = None, **more: Any) -> dict[str, Any]:
-        """A refund that must begin."""
+        """Create a refund. Asserts that it is accepted."""
         reply = await self.ask(charge_id, {**({} if amount is None else {"amount": amount}), **more})
         assert reply.status == 201, reply
         found: dict[str, Any] = reply.json()
         return found
 
-    async def ends(self, *refunds: dict[str, Any], failure: FailureCode | None = None) -> None:
-        """The bank carried these refunds out, or did not."""
+    async def end_at_bank(self, *refunds: dict[str, Any], failure: FailureCode | None = None) -> None:
+        """Record that the bank carried these refunds out, or that they failed."""
         endings = [
             Ending(
                 charge_id=UUID(each["charge_id"]),
@@ -143,7 +143,7 @@ class Environment:
         assert all(isinstance(outcome, Charge) for outcome in outcomes)
 
     async def spend(self, cents: int) -> None:
-        """Money leaves the wallet otherwise than by a refund."""
+        """Debit the wallet by something other than a refund."""
         charge_id = UUID((await self.api.create())["charge_id"])
 
         def decide(charge: Charge, now: datetime) -> list[ChargeChange]:
@@ -173,7 +173,7 @@ class Environment:
         return found
 
     async def ledger(self, charge_id: str) -> list[dict[str, Any]]:
-        """The lines of one charge."""
+        """The ledger entries of one charge, oldest first."""
         account = self.api.first.account_id
         page = await self.get(f"/v1/accounts/{account}/ledger?limit=100")
         return [line for line in reversed(page["data"]) if line["charge_id"] == charge_id]
@@ -189,7 +189,7 @@ class Environment:
 
 @pytest.fixture(scope="module")
 async def api(servers: Any) -> AsyncIterator[Api]:
-    before = await verify(servers.database_url)  # what other tests have bent is not ours to judge
+    before = await verify(servers.database_url)  # findings left by other tests do not count
     async with open_api(servers.database_url, servers.redis_url) as opened:
         yield opened
     assert await verify(servers.database_url) == before
@@ -197,13 +197,13 @@ async def api(servers: Any) -> AsyncIterator[Api]:
 
 @pytest.fixture
 async def env(api: Api, servers: Any, pool: Pool) -> Environment:
-    """A merchant of the test's own."""
+    """A new merchant for each test."""
     async with pool.acquire() as conn:
         mine = await create_merchant(conn, name="Loja", address=True, kyc="approved", now=datetime.now(UTC))
     return Environment(Api(api.app, api.settings, [mine, api.second, api.third]), pool, servers.database_url)
 
 
-# What is answered
+# Answers
 
 
 async def test_a_refund_is_pending_at_once_and_has_every_field(env: Environment) -> None:
@@ -231,19 +231,19 @@ async def test_a_refund_is_pending_at_once_and_has_every_field(env: Environment)
     assert await env.get(f"/v1/refunds/{made['refund_id']}") == made
 
 
-async def test_without_an_amount_all_that_remains_goes_back(env: Environment) -> None:
+async def test_a_refund_without_an_amount_returns_all_that_remains(env: Environment) -> None:
     charge = await env.paid("10.00")
     await env.refund(charge["charge_id"], "3.33")
     rest = await env.refund(charge["charge_id"])
     assert (rest["amount"], rest["refunded_total"], rest["refundable_remaining"]) == ("6.67", "10.00", "0.00")
 
 
-async def test_a_request_without_a_body_asks_for_all_that_remains_and_only_once(env: Environment) -> None:
+async def test_a_refund_without_a_body_is_the_same_request_as_an_empty_object(env: Environment) -> None:
     charge = await env.paid("10.00")
     path, token = f"/v1/charges/{charge['charge_id']}/refunds", await env.api.token()
     made = await env.api.post(path, None, token=token, key="whole")
     assert (made.status, made.json()["amount"]) == (201, "10.00")
-    # Nothing and an empty object are the same request; a request that says something is another.
+    # No body and an empty object are the same request; any field makes it another.
     for body, status in ((None, 200), ({}, 200), ({"amount": "10.00"}, 409)):
         again = await env.api.post(path, body, token=token, key="whole")
         assert again.status == status
@@ -258,8 +258,8 @@ async def test_a_refund_that_succeeds_shows_on_charge_payment_ledger_and_feed(en
     charge_id = charge["charge_id"]
     refund = await env.refund(charge_id, "4.00", external_id="dev-2", reason="troca")
     pending = await env.charge(charge_id)
-    assert pending == charge  # nothing is back yet
-    await env.ends(refund)
+    assert pending == charge  # nothing has been returned yet
+    await env.end_at_bank(refund)
     after, (payment,) = await env.charge(charge_id), await env.payments(charge_id)
     assert (after["status"], after["refunded_amount"], after["version"]) == ("paid", "4.00", charge["version"] + 1)
     assert after["payment"] == {**charge["payment"], "refunded_amount": "4.00"}
@@ -288,42 +288,46 @@ async def test_a_refund_that_succeeds_shows_on_charge_payment_ledger_and_feed(en
     }  # fmt: skip
 
 
-async def test_a_charge_is_refunded_when_everything_is_back_and_not_before(env: Environment) -> None:
+async def test_a_charge_becomes_refunded_only_when_its_whole_amount_is_returned(env: Environment) -> None:
     charge_id = (await env.paid("10.00"))["charge_id"]
     first, second = await env.refund(charge_id, "9.99"), await env.refund(charge_id)
-    assert (await env.charge(charge_id))["status"] == "paid"  # all asked for, nothing back
-    await env.ends(second)
+    assert (await env.charge(charge_id))["status"] == "paid"  # all is requested, nothing returned
+    await env.end_at_bank(second)
     assert (await env.charge(charge_id))["status"] == "paid"
-    await env.ends(first)
+    await env.end_at_bank(first)
     charge = await env.charge(charge_id)
     assert (charge["status"], charge["refunded_amount"]) == ("refunded", "10.00")
     assert charge["payment"]["refunded_amount"] == "10.00"
     kinds = [event["type"] for event in await env.events(charge_id)]
     assert kinds == ["payment.received", "refund.succeeded", "refund.succeeded", "charge.refunded"]
-    told = (await env.events(charge_id))[-1]
-    assert (told["status"], told["refunded_amount"], told["amount"]) == ("refunded", "10.00", "10.00")
-    assert told["version"] == charge["version"]
+    refunded_event = (await env.events(charge_id))[-1]
+    assert (refunded_event["status"], refunded_event["refunded_amount"], refunded_event["amount"]) == (
+        "refunded",
+        "10.00",
+        "10.00",
+    )
+    assert refunded_event["version"] == charge["version"]
     reply = await env.ask(charge_id)
     assert reply.code() == "REFUND_EXCEEDS"
 
 
-async def test_both_halves_ending_in_one_moment_make_the_charge_refunded_once(env: Environment) -> None:
+async def test_two_refunds_that_succeed_in_one_transaction_make_the_charge_refunded_once(env: Environment) -> None:
     charge_id = (await env.paid("10.00"))["charge_id"]
     halves = [await env.refund(charge_id, "5.00") for _ in range(2)]
-    await env.ends(*halves)
+    await env.end_at_bank(*halves)
     assert (await env.charge(charge_id))["status"] == "refunded"
     kinds = [event["type"] for event in await env.events(charge_id)]
     assert kinds.count("charge.refunded") == 1
-    await env.ends(*halves)  # told again
+    await env.end_at_bank(*halves)  # the same outcome reported again
     assert [event["type"] for event in await env.events(charge_id)] == kinds
 
 
-async def test_a_refund_that_fails_gives_the_money_back_and_can_be_asked_for_again(env: Environment) -> None:
+async def test_a_failed_refund_is_credited_back_and_can_be_requested_again(env: Environment) -> None:
     charge = await env.paid("10.00")
     charge_id, before = charge["charge_id"], await env.balance_cents()
     refund = await env.refund(charge_id)
     assert await env.balance_cents() == before - 1000
-    await env.ends(refund, failure=FailureCode.NOT_CARRIED_OUT)
+    await env.end_at_bank(refund, failure=FailureCode.NOT_CARRIED_OUT)
     assert await env.balance_cents() == before
     assert await env.charge(charge_id) == charge
     found = await env.get(f"/v1/refunds/{refund['refund_id']}")
@@ -336,14 +340,14 @@ async def test_a_refund_that_fails_gives_the_money_back_and_can_be_asked_for_aga
     assert (await env.refund(charge_id))["amount"] == "10.00"
 
 
-async def test_parts_that_fail_in_one_moment_can_all_be_asked_for_again(env: Environment) -> None:
+async def test_two_refunds_that_fail_in_one_transaction_free_the_whole_amount_again(env: Environment) -> None:
     charge_id = (await env.paid("10.00"))["charge_id"]
     halves = [await env.refund(charge_id, "5.00") for _ in range(2)]
-    await env.ends(*halves, failure=FailureCode.NOT_CARRIED_OUT)
+    await env.end_at_bank(*halves, failure=FailureCode.NOT_CARRIED_OUT)
     assert (await env.refund(charge_id))["amount"] == "10.00"
 
 
-# How much
+# Amounts
 
 
 async def test_pending_refunds_count_against_what_remains(env: Environment) -> None:
@@ -356,7 +360,7 @@ async def test_pending_refunds_count_against_what_remains(env: Environment) -> N
         assert (await env.ask(charge_id, body)).code() == "REFUND_EXCEEDS"
 
 
-async def test_fifty_at_once_of_one_real_each_give_ten_back(env: Environment) -> None:
+async def test_fifty_concurrent_refunds_of_one_real_return_no_more_than_the_ten_reais_paid(env: Environment) -> None:
     charge_id = (await env.paid("10.00"))["charge_id"]
     await env.paid("100.00")  # the balance would cover more
     replies = await asyncio.gather(*(env.ask(charge_id, {"amount": "1.00"}) for _ in range(50)))
@@ -368,8 +372,8 @@ async def test_fifty_at_once_of_one_real_each_give_ten_back(env: Environment) ->
     assert await env.balance_cents() == 10_000
 
 
-async def test_a_balance_never_goes_below_zero_by_refunds_that_meet(env: Environment) -> None:
-    """The money was spent otherwise: of what is asked for at once, each is decided on what the one before left."""
+async def test_concurrent_refunds_never_take_the_balance_below_zero(env: Environment) -> None:
+    """Part of the money was spent; each of the concurrent refunds is decided on the balance the one before left."""
     charges = [await env.paid("10.00") for _ in range(6)]
     await env.spend(3_500)
     replies = await asyncio.gather(*(env.ask(charge["charge_id"]) for charge in charges))
@@ -382,7 +386,7 @@ async def test_a_balance_never_goes_below_zero_by_refunds_that_meet(env: Environ
     assert await env.balance_cents() == 0
 
 
-async def test_what_was_refused_for_the_balance_keeps_no_key_and_no_trace(env: Environment) -> None:
+async def test_a_refund_refused_for_the_balance_leaves_no_refund_no_entry_and_no_key(env: Environment) -> None:
     charge, key = await env.paid("10.00"), secrets.token_hex(8)
     await env.spend(1)
     assert (await env.ask(charge["charge_id"], key=key)).code() == "INSUFFICIENT_BALANCE"
@@ -393,7 +397,7 @@ async def test_what_was_refused_for_the_balance_keeps_no_key_and_no_trace(env: E
     assert (await env.ask(charge["charge_id"], key=key)).status == 201
 
 
-# What can be refunded
+# Which payments can be refunded, and how
 
 
 @pytest.mark.parametrize("state", ["pending", "cancelled", "expired", "failed"])
@@ -419,16 +423,16 @@ async def test_a_charge_that_is_not_paid_is_not_refundable(env: Environment, sta
     assert (await env.get(f"/v1/charges/{charge_id}/refunds")) == {"data": [], "next_cursor": None}
 
 
-async def test_a_pix_goes_back_for_ninety_days(env: Environment) -> None:
+async def test_a_pix_payment_is_refundable_for_ninety_days(env: Environment) -> None:
     for days, status in ((89.9, 201), (90.1, 409)):
         charge_id = (await env.api.create())["charge_id"]
-        await env.arrives(charge_id, 1000, days_ago=days)
+        await env.record_payment(charge_id, 1000, days_ago=days)
         reply = await env.ask(charge_id)
         assert reply.status == status
         assert reply.status == 201 or reply.code() == "CHARGE_NOT_REFUNDABLE"
 
 
-async def test_a_boleto_goes_back_for_a_hundred_and_eighty_days(env: Environment) -> None:
+async def test_a_boleto_payment_is_refundable_for_a_hundred_and_eighty_days(env: Environment) -> None:
     for days, status in ((179.9, 201), (180.1, 409)):
         charge_id = await env.boleto(days_ago=days)
         assert (await env.ask(charge_id, {"destination": DESTINATION})).status == status
@@ -444,34 +448,34 @@ async def test_a_boleto_paid_on_its_line_needs_a_destination(env: Environment) -
     )
     assert order is not None
     assert order["kind"] == "refund_transfer"
-    # A row as text shows its bytea columns in hexadecimal digits.
+    # A row cast to text shows its bytea columns in hexadecimal digits.
     named = [form for each in DESTINATION.values() for form in (each, each.encode().hex())]
     for table in ("bank_order", "bank_order_done", "journal", "read_refund", "refund"):
         rows = await env.pool.fetch(f"SELECT t::text FROM {table} t WHERE charge_id = $1", UUID(charge_id))  # noqa: S608
-        assert not any(form in row[0] for form in named for row in rows), f"{table} names a person in the clear"
+        assert not any(form in row[0] for form in named for row in rows), f"{table} holds the destination unencrypted"
 
 
-async def test_owners_are_mailed_of_a_programs_refunds_to_a_key_and_of_no_others(
+async def test_only_refunds_by_an_api_credential_to_a_pix_key_are_noted_for_mail_to_owners(
     env: Environment, servers: Any
 ) -> None:
     account_id, client_id = env.api.first.account_id, env.api.first.production.client_id
     noted = "SELECT kind, payouts, amount_cents, client_id FROM program_payout WHERE account_id = $1"
     await env.refund(await env.boleto(), "5.00", destination=DESTINATION)
-    assert await env.pool.fetch(noted, account_id) == [], "the sandbox's money is nobody's"
+    assert await env.pool.fetch(noted, account_id) == [], "a sandbox refund moves no real money"
     token = await env.api.token(mode="production")
     charge_id = await env.boleto(test=False)
     for cents in (100, 250):
         body = {"amount": f"{cents // 100}.{cents % 100:02}", "destination": DESTINATION}
         assert (await env.ask(charge_id, body, token=token)).status == 201
     back = await env.boleto(test=False, rail="pix", pix=True)
-    for more in ({}, {"destination": DESTINATION}):  # both go back as they came
+    for more in ({}, {"destination": DESTINATION}):  # both return to the paying account
         assert (await env.ask(back, {"amount": "9.00", **more}, token=token)).status == 201
     refused = await env.ask(charge_id, {"amount": "900.00", "destination": DESTINATION}, token=token)
     assert refused.code() == "REFUND_EXCEEDS"
     assert [tuple(row) for row in await env.pool.fetch(noted, account_id)] == [("refund", 2, 350, client_id)]
 
 
-async def test_a_boleto_paid_by_pix_goes_back_the_way_it_came(env: Environment) -> None:
+async def test_a_boleto_paid_by_pix_is_returned_to_the_paying_account(env: Environment) -> None:
     charge_id = await env.boleto(rail="pix", pix=True)
     (payment,) = await env.payments(charge_id)
     refund = await env.refund(charge_id)
@@ -482,39 +486,39 @@ async def test_a_boleto_paid_by_pix_goes_back_the_way_it_came(env: Environment) 
     assert kind == "refund_return"
 
 
-async def test_a_boleto_paid_by_pix_that_nobody_can_name_needs_a_destination(env: Environment) -> None:
+async def test_a_boleto_paid_by_pix_without_a_usable_end_to_end_id_needs_a_destination(env: Environment) -> None:
     charge_id = await env.boleto(rail="pix", pix=False)
     assert (await env.ask(charge_id)).code() == "REFUND_DESTINATION_REQUIRED"
-    old = await env.boleto(rail="pix", pix=True, days_ago=100)  # API Pix takes it no more
+    old = await env.boleto(rail="pix", pix=True, days_ago=100)  # the API Pix returns payments for 90 days only
     assert (await env.ask(old)).code() == "REFUND_DESTINATION_REQUIRED"
     assert (await env.ask(old, {"destination": DESTINATION})).status == 201
 
 
-async def test_a_transfer_goes_to_the_payer_of_the_boleto_and_to_nobody_else(env: Environment) -> None:
+async def test_a_refund_to_a_document_other_than_the_payers_is_refused(env: Environment) -> None:
     charge_id, before = await env.boleto(), await env.balance_cents()
     for document in ("11144477735", "11222333000181"):
-        # The key may be anybody's: the bank sends only to one whose owner has the document.
+        # Any key is accepted: the bank transfers only to a key whose owner has the document.
         refused = await env.ask(charge_id, {"destination": DESTINATION | {"document": document}}, key="once")
         assert (refused.status, refused.code()) == (400, "VALIDATION_ERROR")
         assert [field["field"] for field in refused.json()["error"]["fields"]] == ["destination.document"]
     assert await env.balance_cents() == before
     assert (await env.get(f"/v1/charges/{charge_id}/refunds"))["data"] == []
-    # Nothing was made, so the key is free for what is right.
+    # Nothing was created, so the key works for the corrected request.
     assert (await env.ask(charge_id, {"destination": DESTINATION}, key="once")).status == 201
 
 
-async def test_a_pix_that_goes_back_where_it_came_from_compares_nothing(env: Environment) -> None:
+async def test_a_refund_to_the_paying_account_does_not_compare_the_destinations_document(env: Environment) -> None:
     charge_id = await env.boleto(rail="pix", pix=True)
     assert (await env.ask(charge_id, {"destination": DESTINATION | {"document": "11144477735"}})).status == 201
 
 
-async def test_without_a_payers_document_no_transfer_begins(env: Environment) -> None:
+async def test_a_refund_by_transfer_is_refused_without_a_registered_payer_document(env: Environment) -> None:
     charge_id = await env.boleto()
     await env.pool.execute("UPDATE read_charge SET payer_document_hash = NULL WHERE charge_id = $1", UUID(charge_id))
     refused = await env.ask(charge_id, {"destination": DESTINATION})
     assert (refused.status, refused.code()) == (400, "VALIDATION_ERROR")
     assert "no payer's document" in refused.json()["error"]["fields"][0]["message"]
-    # The read tables are as they were: they are compared with the journal.
+    # Restore the read table: the fixture `api` compares it with the journal.
     await env.pool.execute(
         "UPDATE read_charge SET payer_document_hash = $2 WHERE charge_id = $1",
         UUID(charge_id),
@@ -522,7 +526,7 @@ async def test_without_a_payers_document_no_transfer_begins(env: Environment) ->
     )
 
 
-async def test_staff_free_an_account_with_a_reason_and_both_logs_have_it(env: Environment) -> None:
+async def test_staff_exempt_an_account_from_the_document_rule_with_an_audited_reason(env: Environment) -> None:
     charge_id, account_id = await env.boleto(), env.api.first.account_id
     other = {"amount": "1.00", "destination": DESTINATION | {"document": "11144477735"}}
     origin = Origin("ana@plataforma.example.com", "terminal", "cli")
@@ -546,7 +550,7 @@ async def test_staff_free_an_account_with_a_reason_and_both_logs_have_it(env: En
     ]
 
 
-async def test_a_pix_charge_takes_no_destination(env: Environment) -> None:
+async def test_a_refund_of_a_pix_charge_refuses_a_destination(env: Environment) -> None:
     charge_id = (await env.paid())["charge_id"]
     reply = await env.ask(charge_id, {"destination": DESTINATION})
     assert reply.code() == "VALIDATION_ERROR"
@@ -556,64 +560,64 @@ async def test_a_pix_charge_takes_no_destination(env: Environment) -> None:
 # Anomalous payments
 
 
-async def test_a_duplicate_is_refunded_by_its_payment_and_the_charge_stays_paid(env: Environment) -> None:
+async def test_a_duplicate_is_refunded_by_its_payment_id_and_the_charge_stays_paid(env: Environment) -> None:
     charge_id = (await env.paid("10.00"))["charge_id"]
-    await env.arrives(charge_id, 1000)
+    await env.record_payment(charge_id, 1000)
     settling, duplicate = await env.payments(charge_id)
     assert duplicate["anomaly"] == "duplicate"
     refund = await env.refund(charge_id, payment_id=duplicate["payment_id"])
-    await env.ends(refund)
+    await env.end_at_bank(refund)
     charge = await env.charge(charge_id)
     assert (charge["status"], charge["refunded_amount"]) == ("paid", "10.00")
     assert charge["payment"]["refunded_amount"] == "0.00"
     assert [each["refunded_amount"] for each in await env.payments(charge_id)] == ["0.00", "10.00"]
-    # With the first one back too, everything is.
-    await env.ends(await env.refund(charge_id))
+    # With the first payment returned too, all money is returned.
+    await env.end_at_bank(await env.refund(charge_id))
     assert (await env.charge(charge_id))["status"] == "refunded"
     assert settling["payment_id"] == (await env.charge(charge_id))["payment"]["payment_id"]
-    # What comes then is a duplicate still: the charge was paid.
-    await env.arrives(charge_id, 1000)
+    # A further payment is a duplicate too: the charge was paid.
+    await env.record_payment(charge_id, 1000)
     assert (await env.payments(charge_id))[-1]["anomaly"] == "duplicate"
 
 
-async def test_a_charge_with_a_duplicate_is_not_refunded_while_that_is_not_back(env: Environment) -> None:
+async def test_a_charge_stays_paid_until_its_duplicate_is_returned_too(env: Environment) -> None:
     charge_id = (await env.paid("10.00"))["charge_id"]
-    await env.arrives(charge_id, 1000)
-    await env.ends(await env.refund(charge_id))
+    await env.record_payment(charge_id, 1000)
+    await env.end_at_bank(await env.refund(charge_id))
     assert (await env.charge(charge_id))["status"] == "paid"
 
 
-async def test_money_that_came_after_a_cancellation_is_refunded_and_the_charge_stays_cancelled(
+async def test_a_payment_after_cancellation_is_refundable_and_the_charge_stays_cancelled(
     env: Environment,
 ) -> None:
     charge_id = (await env.api.create())["charge_id"]
     await env.api.post(f"/v1/charges/{charge_id}/cancel", None, token=await env.api.token())
-    await env.arrives(charge_id, 1000)
+    await env.record_payment(charge_id, 1000)
     (payment,) = await env.payments(charge_id)
     assert payment["anomaly"] == "paid_after_cancel"
     assert (await env.ask(charge_id)).code() == "CHARGE_NOT_REFUNDABLE"  # it is not paid
-    await env.ends(await env.refund(charge_id, payment_id=payment["payment_id"]))
+    await env.end_at_bank(await env.refund(charge_id, payment_id=payment["payment_id"]))
     charge = await env.charge(charge_id)
     assert (charge["status"], charge["refunded_amount"], charge["payment"]) == ("cancelled", "10.00", None)
 
 
-async def test_too_little_and_too_much_are_refundable_by_payment(env: Environment) -> None:
+async def test_payments_of_too_little_and_too_much_are_refundable(env: Environment) -> None:
     charge_id = (await env.api.create(amount="10.00"))["charge_id"]
-    await env.arrives(charge_id, 400)
+    await env.record_payment(charge_id, 400)
     (little,) = await env.payments(charge_id)
     assert (await env.charge(charge_id))["status"] == "pending"
-    await env.ends(await env.refund(charge_id, payment_id=little["payment_id"]))
+    await env.end_at_bank(await env.refund(charge_id, payment_id=little["payment_id"]))
     assert (await env.charge(charge_id))["status"] == "pending"
-    await env.arrives(charge_id, 1500)
+    await env.record_payment(charge_id, 1500)
     assert (await env.charge(charge_id))["status"] == "paid"
-    await env.ends(await env.refund(charge_id, "5.00"))
+    await env.end_at_bank(await env.refund(charge_id, "5.00"))
     assert (await env.charge(charge_id))["status"] == "paid"
-    await env.ends(await env.refund(charge_id))
+    await env.end_at_bank(await env.refund(charge_id))
     charge = await env.charge(charge_id)
     assert (charge["status"], charge["refunded_amount"]) == ("refunded", "19.00")
 
 
-async def test_a_payment_of_another_charge_is_none_of_this_one(env: Environment) -> None:
+async def test_a_refund_by_the_payment_id_of_another_charge_is_refused(env: Environment) -> None:
     charge, other = await env.paid(), await env.paid()
     for payment_id in (other["payment"]["payment_id"], str(uuid4())):
         reply = await env.ask(charge["charge_id"], {"payment_id": payment_id})
@@ -621,10 +625,10 @@ async def test_a_payment_of_another_charge_is_none_of_this_one(env: Environment)
         assert [field["field"] for field in reply.json()["error"]["fields"]] == ["payment_id"]
 
 
-# Who may, and in which order things are refused
+# Scopes, and the order of refusals
 
 
-async def test_the_scope_comes_before_the_key_and_the_key_before_the_body(env: Environment) -> None:
+async def test_the_scope_is_checked_before_the_key_and_the_key_before_the_body(env: Environment) -> None:
     path, headers = f"/v1/charges/{uuid4()}/refunds", [(b"content-type", b"application/json")]
     narrow = await env.api.token(scope="charges:create payments:read")
     assert (await env.ask(str(uuid4()), b"{", token=narrow)).code() == "INSUFFICIENT_SCOPE"
@@ -637,7 +641,7 @@ async def test_the_scope_comes_before_the_key_and_the_key_before_the_body(env: E
         assert (await env.api.get(lists, token=only)).code() == "INSUFFICIENT_SCOPE"
 
 
-async def test_anybody_elses_charge_or_refund_is_like_none(env: Environment) -> None:
+async def test_a_charge_or_refund_of_another_account_or_mode_is_answered_like_an_unknown_id(env: Environment) -> None:
     charge_id = (await env.paid())["charge_id"]
     refund = await env.refund(charge_id, "1.00")
     strangers = [await env.api.token(env.api.second), await env.api.token(mode="production")]
@@ -670,7 +674,7 @@ async def test_anybody_elses_charge_or_refund_is_like_none(env: Environment) -> 
     ],
     ids=repr,
 )  # fmt: skip
-async def test_every_fault_of_the_body_is_refused_before_the_charge_is_looked_for(
+async def test_every_fault_of_the_body_is_refused_before_the_charge_is_looked_up(
     env: Environment, body: dict[str, Any], code: str
 ) -> None:
     assert (await env.ask(str(uuid4()), body)).code() == code
@@ -679,12 +683,12 @@ async def test_every_fault_of_the_body_is_refused_before_the_charge_is_looked_fo
 @pytest.mark.parametrize(
     "key", ["52998224725", "11222333000181", "+5511987654321", "a.b+c@ex-ample.com.br", str(UUID(int=1))]
 )
-async def test_every_kind_of_pix_key_is_taken(env: Environment, key: str) -> None:
+async def test_every_kind_of_pix_key_is_accepted_as_destination(env: Environment, key: str) -> None:
     charge_id = await env.boleto()
     assert (await env.ask(charge_id, {"destination": DESTINATION | {"pix_key": key}})).status == 201
 
 
-async def test_a_path_with_two_methods_names_both(env: Environment) -> None:
+async def test_the_allow_header_of_the_refunds_path_names_both_methods(env: Environment) -> None:
     path = f"/v1/charges/{uuid4()}/refunds"
     for method in ("OPTIONS", "PATCH"):
         reply = await env.api.ask(method, path)
@@ -694,11 +698,11 @@ async def test_a_path_with_two_methods_names_both(env: Environment) -> None:
 # Keys
 
 
-async def test_a_replay_is_the_refund_as_it_is_now_whatever_has_changed_since(env: Environment) -> None:
+async def test_a_replay_answers_the_refund_as_it_is_now(env: Environment) -> None:
     charge_id, key, body = (await env.paid())["charge_id"], secrets.token_hex(8), {"amount": "10.00"}
     first = await env.ask(charge_id, body, key=key)
     assert first.status == 201
-    await env.ends(first.json())  # the charge is refunded: nothing of it can be asked for any more
+    await env.end_at_bank(first.json())  # the charge is refunded: nothing is left to refund
     again = await env.ask(charge_id, body, key=key)
     assert (again.status, again.header("idempotent-replayed"), again.header("idempotency-key")) == (200, "true", key)
     assert again.json() == await env.get(f"/v1/refunds/{first.json()['refund_id']}")
@@ -708,7 +712,7 @@ async def test_a_replay_is_the_refund_as_it_is_now_whatever_has_changed_since(en
     assert state["resource_id"] == first.json()["refund_id"]
 
 
-async def test_a_key_is_good_for_one_request_only(env: Environment) -> None:
+async def test_a_key_used_with_another_body_charge_or_route_is_refused(env: Environment) -> None:
     charge, other, key = await env.paid(), await env.paid(), secrets.token_hex(8)
     assert (await env.ask(charge["charge_id"], {"amount": "1.00"}, key=key)).status == 201
     for charge_id, body in (
@@ -732,15 +736,15 @@ async def test_fifty_equal_requests_at_once_make_one_refund(env: Environment) ->
     assert len((await env.get(f"/v1/charges/{charge_id}/refunds"))["data"]) == 1
 
 
-async def test_a_refusal_keeps_no_key(env: Environment) -> None:
+async def test_a_refused_refund_does_not_use_up_its_key(env: Environment) -> None:
     charge_id, key = (await env.api.create())["charge_id"], secrets.token_hex(8)
     assert (await env.ask(charge_id, key=key)).code() == "CHARGE_NOT_REFUNDABLE"
-    await env.arrives(charge_id, 1000)
+    await env.record_payment(charge_id, 1000)
     assert (await env.ask(charge_id, key=key)).status == 201
 
 
-async def test_one_that_is_refused_takes_nobody_with_it(env: Environment) -> None:
-    """What meets in one transaction has outcomes of its own."""
+async def test_a_refused_refund_does_not_affect_refunds_stored_in_the_same_transaction(env: Environment) -> None:
+    """Refunds of one batch share a transaction; each has its own outcome."""
     charges = [await env.paid() for _ in range(10)]
     unpaid = [await env.api.create() for _ in range(10)]
     both = [each["charge_id"] for pair in zip(charges, unpaid, strict=True) for each in pair]
@@ -751,12 +755,12 @@ async def test_one_that_is_refused_takes_nobody_with_it(env: Environment) -> Non
 # Lists
 
 
-async def test_refunds_are_listed_by_every_filter_and_walked_by_cursor(env: Environment) -> None:
+async def test_refunds_are_listed_by_every_filter_and_paged_by_cursor(env: Environment) -> None:
     first, second = await env.paid("10.00"), await env.paid("10.00")
     made = [await env.refund(first["charge_id"], "1.00", external_id="lote") for _ in range(4)]
     made += [await env.refund(second["charge_id"], "1.00") for _ in range(3)]
-    await env.ends(made[0], made[5])
-    await env.ends(made[1], failure=FailureCode.BANK_REFUSED)
+    await env.end_at_bank(made[0], made[5])
+    await env.end_at_bank(made[1], failure=FailureCode.BANK_REFUSED)
     ids = [each["refund_id"] for each in made]
 
     async def listed(query: str) -> list[str]:
@@ -768,7 +772,7 @@ async def test_refunds_are_listed_by_every_filter_and_walked_by_cursor(env: Envi
             if page["next_cursor"] is None:
                 return found
             cursor = f"&cursor={page['next_cursor']}"
-        raise AssertionError("no end")
+        raise AssertionError("the list has more than 20 pages")
 
     today_ = datetime.now(UTC).astimezone().date()
     assert await listed("") == ids
@@ -796,11 +800,11 @@ async def test_refunds_are_listed_by_every_filter_and_walked_by_cursor(env: Envi
         ("limit=0", "LIMIT_INVALID"), ("cursor=x", "CURSOR_INVALID"), ("created_from=2026-02-30", "DATE_RANGE_INVALID"),
     ],
 )  # fmt: skip
-async def test_a_filter_that_is_wrong_is_refused(env: Environment, query: str, code: str) -> None:
+async def test_an_invalid_filter_of_the_refund_list_is_refused(env: Environment, query: str, code: str) -> None:
     assert (await env.api.get(f"/v1/refunds?{query}", token=await env.api.token())).code() == code
 
 
-async def test_a_scenario_of_the_sandbox_bank_goes_with_the_order(env: Environment) -> None:
+async def test_the_sandbox_bank_scenario_is_stored_with_the_bank_order(env: Environment) -> None:
     charge_id = (await env.paid())["charge_id"]
     assert (await env.ask(charge_id, more=[(b"x-sandbox-bank", b"nonsense")])).code() == "VALIDATION_ERROR"
     assert (await env.ask(charge_id, more=[(b"x-sandbox-bank", b"refuse")])).status == 201
@@ -819,7 +823,9 @@ async def document(api: Api) -> dict[str, Any]:
     return found
 
 
-async def test_answers_are_as_the_document_tells(env: Environment, document: dict[str, Any]) -> None:
+async def test_answers_of_the_refund_routes_conform_to_the_openapi_document(
+    env: Environment, document: dict[str, Any]
+) -> None:
     create, of_charge, one, every = (
         "/v1/charges/{charge_id}/refunds", "/v1/charges/{charge_id}/refunds", "/v1/refunds/{refund_id}", "/v1/refunds",
     )  # fmt: skip
@@ -835,15 +841,15 @@ async def test_answers_are_as_the_document_tells(env: Environment, document: dic
         await env.ask(charge_id, {"destination": DESTINATION}), await env.ask(charge_id, token="nobody"),
     ]  # fmt: skip
     assert [reply.status for reply in made] == [201, 200, 201, 201]
-    await env.ends(made[0].json())
-    await env.ends(made[2].json(), failure=FailureCode.TRANSFER_UNAVAILABLE)
+    await env.end_at_bank(made[0].json())
+    await env.end_at_bank(made[2].json(), failure=FailureCode.TRANSFER_UNAVAILABLE)
     for reply in (*made, *refused):
         conforms(document, "post", create, reply)
     for refund in (*(each.json()["refund_id"] for each in made), str(uuid4())):
         conforms(document, "get", one, await env.api.get(f"/v1/refunds/{refund}", token=token))
-    for path, told in ((f"/v1/charges/{charge_id}/refunds", of_charge), ("/v1/refunds", every)):
+    for path, documented_path in ((f"/v1/charges/{charge_id}/refunds", of_charge), ("/v1/refunds", every)):
         for query in ("", "?limit=1", "?limit=0", "?cursor=x", "?order=up"):
-            conforms(document, "get", told, await env.api.get(path + query, token=token))
+            conforms(document, "get", documented_path, await env.api.get(path + query, token=token))
     conforms(document, "get", "/v1/events", await env.api.get("/v1/events?limit=100", token=token))
     account = f"/v1/accounts/{env.api.first.account_id}/ledger"
     conforms(document, "get", "/v1/accounts/{account_id}/ledger", await env.api.get(account, token=token))
@@ -861,7 +867,7 @@ async def test_answers_are_as_the_document_tells(env: Environment, document: dic
     ],
     ids=repr,
 )  # fmt: skip
-async def test_a_body_is_let_in_exactly_when_the_schema_says_so(
+async def test_a_refund_is_accepted_exactly_when_the_schema_accepts_it(
     env: Environment, document: dict[str, Any], body: dict[str, Any], good: bool
 ) -> None:
     assert body_of(document, "/v1/charges/{charge_id}/refunds").is_valid(body) is good

@@ -1,4 +1,4 @@
-"""The sandbox's clock: what is due by it has happened when it answers, and nobody else's time moves (section 14)."""
+"""The sandbox's clock: everything due by its time has happened when a move is answered; no other clock moves."""
 
 import asyncio
 import secrets
@@ -36,7 +36,7 @@ DAY_S = 86_400
 
 
 async def advance(client: ApiClient, by: str) -> datetime:
-    """What the clock shows then."""
+    """Advance the clock. Returns the time it shows then."""
     answer = await client.post(CLOCK, {"advance": by})
     assert answer.status == 200, answer.raw
     return at(answer.body["now"])
@@ -50,15 +50,15 @@ def day_on(clock: datetime, days: int) -> str:
     return (clock.astimezone(SAO_PAULO).date() + timedelta(days=days)).isoformat()
 
 
-async def everywhere(client: ApiClient, path: str) -> list[Answer]:
-    """The same question on many connections at once: every process of the API is asked."""
+async def get_from_every_process(client: ApiClient, path: str) -> list[Answer]:
+    """The answers to 24 concurrent requests, which reach every process of the API."""
     return await asyncio.gather(*(client.get(path) for _ in range(24)))
 
 
-# What it shows
+# Reading and moving the clock
 
 
-async def test_it_shows_real_time_until_it_is_advanced_and_goes_on_from_there(merchant: ApiMerchant) -> None:
+async def test_the_clock_shows_real_time_until_it_is_advanced_and_runs_on_from_there(merchant: ApiMerchant) -> None:
     first = (await merchant.sandbox.get(CLOCK)).body
     assert first["advanced_seconds"] == 0
     assert first["now"] == first["real_time"]
@@ -69,12 +69,12 @@ async def test_it_shows_real_time_until_it_is_advanced_and_goes_on_from_there(me
     await advance(merchant.sandbox, "PT36H")
     shown = (await merchant.sandbox.get(CLOCK)).body
     assert shown["advanced_seconds"] == 5 * DAY_S
-    await asyncio.sleep(0.002)  # it is told to the millisecond
+    await asyncio.sleep(0.002)  # its resolution is a millisecond
     later = (await merchant.sandbox.get(CLOCK)).body
     assert at(later["now"]) > at(shown["now"])
 
 
-async def test_asked_again_to_reach_the_same_instant_it_stays_where_it_is(merchant: ApiMerchant) -> None:
+async def test_moving_the_clock_to_an_instant_it_has_reached_does_not_move_it(merchant: ApiMerchant) -> None:
     to = iso(datetime.now(UTC) + timedelta(days=2))
     first, again = [await merchant.sandbox.post(CLOCK, {"to": to}) for _ in range(2)]
     assert first.status == again.status == 200
@@ -84,12 +84,12 @@ async def test_asked_again_to_reach_the_same_instant_it_stays_where_it_is(mercha
     assert (past.status, past.body["advanced_seconds"]) == (200, first.body["advanced_seconds"])
 
 
-async def test_advanced_by_many_at_once_it_goes_as_far_as_all_of_them_together(merchant: ApiMerchant) -> None:
+async def test_concurrent_advances_of_the_clock_add_up(merchant: ApiMerchant) -> None:
     answers = await asyncio.gather(*(merchant.sandbox.post(CLOCK, {"advance": "PT1H"}) for _ in range(10)))
     assert sorted(answer.body["advanced_seconds"] for answer in answers) == [3600 * n for n in range(1, 11)]
 
 
-NO_WAY: tuple[dict[str, Any], ...] = (
+INVALID_MOVES: tuple[dict[str, Any], ...] = (
     {}, {"advance": "P3D", "to": "2027-01-01T00:00:00Z"}, {"advance": None}, {"advance": ""}, {"advance": "P0D"},
     {"advance": "-P1D"}, {"advance": "P1M"}, {"advance": "P1Y"}, {"advance": "P1.5D"}, {"advance": "P"},
     {"advance": "P1DT"}, {"advance": "P367D"}, {"advance": "PT١S"}, {"advance": 3}, {"advance": "P1D\n"},
@@ -98,14 +98,14 @@ NO_WAY: tuple[dict[str, Any], ...] = (
 )  # fmt: skip
 
 
-async def test_what_is_no_way_forward_is_refused_and_moves_nothing(merchant: ApiMerchant) -> None:
-    for body in NO_WAY:
+async def test_an_invalid_move_is_refused_and_does_not_move_the_clock(merchant: ApiMerchant) -> None:
+    for body in INVALID_MOVES:
         answer = await merchant.sandbox.post(CLOCK, body)
         assert (answer.status, answer.code) == (400, "VALIDATION_ERROR"), (body, answer.raw)
     assert (await merchant.sandbox.get(CLOCK)).body["advanced_seconds"] == 0
 
 
-async def test_it_goes_ten_years_ahead_and_no_further(merchant: ApiMerchant, books: Books) -> None:
+async def test_the_clock_goes_at_most_ten_years_ahead(merchant: ApiMerchant, books: Books) -> None:
     await advance(merchant.sandbox, "P1D")
     await books.execute("UPDATE sandbox_clock SET ahead_s = $1 WHERE account_id::text = $2", 3659 * DAY_S,
                         merchant.sandbox.account_id)  # fmt: skip
@@ -116,21 +116,21 @@ async def test_it_goes_ten_years_ahead_and_no_further(merchant: ApiMerchant, boo
     assert (await merchant.sandbox.pay(charge["charge_id"])).body["status"] == "paid"
 
 
-async def test_it_is_the_sandboxs_alone_and_its_scopes_are_its_tools(system: System, merchant: ApiMerchant) -> None:
+async def test_a_production_credential_cannot_read_or_move_the_clock(system: System, merchant: ApiMerchant) -> None:
     for answer in (await merchant.production.get(CLOCK), await merchant.production.post(CLOCK, {"advance": "P1D"})):
         assert (answer.status, answer.code) == (403, "SANDBOX_ONLY")
     assert (await merchant.sandbox.get(CLOCK)).body["advanced_seconds"] == 0
 
 
-# What is due
+# Expiry and payment by the clock
 
 
-async def test_what_is_due_has_expired_in_every_process_the_moment_it_answers(
+async def test_charges_due_by_the_moved_clock_are_expired_in_every_process_at_once(
     system: System, merchant: ApiMerchant
 ) -> None:
     client = merchant.sandbox
     assert len(system.pids("api")) > 1
-    warm = await everywhere(client, "/v1/charges")  # every process knows the caller by now
+    warm = await get_from_every_process(client, "/v1/charges")  # every process has cached the caller
     assert {answer.status for answer in warm} == {200}
     pix = [await client.created(expires_in=2 * DAY_S, external_id="due") for _ in range(5)]
     boletos = [
@@ -140,13 +140,13 @@ async def test_what_is_due_has_expired_in_every_process_the_moment_it_answers(
     both = await dual(client, due_date=day_on(datetime.now(UTC), 1))
     due = [charge["charge_id"] for charge in (*pix, *boletos, both)]
     lasting = await client.created(expires_in=30 * DAY_S)
-    with paused(system, "worker"):  # nobody sweeps
+    with paused(system, "worker"):  # no sweeper runs
         await advance(client, "P10D")
-        for answer in await everywhere(client, "/v1/charges?limit=100"):
+        for answer in await get_from_every_process(client, "/v1/charges?limit=100"):
             shown = {charge["charge_id"]: charge["status"] for charge in answer.body["data"]}
             assert [shown[charge_id] for charge_id in due] == ["expired"] * len(due)
             assert shown[lasting["charge_id"]] == "pending"
-        for answer in await everywhere(client, f"/v1/charges/{due[0]}"):
+        for answer in await get_from_every_process(client, f"/v1/charges/{due[0]}"):
             assert (answer.body["status"], answer.body["version"]) == ("expired", 2)
         cancels = await asyncio.gather(*(client.cancel(charge_id) for charge_id in due))
         assert {(answer.status, answer.code) for answer in cancels} == {(409, "CHARGE_NOT_PENDING")}
@@ -161,11 +161,11 @@ async def test_what_is_due_has_expired_in_every_process_the_moment_it_answers(
     assert_books_are_clean(system)
 
 
-async def test_the_sweeper_goes_by_each_accounts_own_clock(merchant: ApiMerchant, books: Books) -> None:
+async def test_the_sweeper_expires_charges_by_each_accounts_own_clock(merchant: ApiMerchant, books: Books) -> None:
     client = merchant.sandbox
     charge = await client.created(expires_in=3600)
     same = await merchant.production.created(expires_in=3600)
-    # As another program would: nobody asks and nothing is expired by whoever moves it.
+    # Move the clock in the database only: no request expires the charge.
     await books.execute("INSERT INTO sandbox_clock VALUES ($1::text::uuid, 7200, now())", client.account_id)
     status = "SELECT status FROM charge WHERE charge_id::text = $1"
 
@@ -176,7 +176,7 @@ async def test_the_sweeper_goes_by_each_accounts_own_clock(merchant: ApiMerchant
     assert await books.fetchval(status, same["charge_id"]) == "pending"
 
 
-async def test_a_charge_made_before_the_clock_moved_is_payable_until_its_own_time(merchant: ApiMerchant) -> None:
+async def test_a_charge_created_before_the_clock_moved_is_payable_until_its_own_expiry(merchant: ApiMerchant) -> None:
     client = merchant.sandbox
     charge = await client.created(expires_in=2 * DAY_S)
     boleto = await issued(client, dataVencimento=day_on(datetime.now(UTC), 5))
@@ -191,7 +191,7 @@ async def test_a_charge_made_before_the_clock_moved_is_payable_until_its_own_tim
     assert settled["payment"]["late"] is False
 
 
-async def test_late_money_is_late_by_the_sandboxs_clock(merchant: ApiMerchant) -> None:
+async def test_a_payment_after_the_due_date_of_the_sandboxs_clock_is_late(merchant: ApiMerchant) -> None:
     client = merchant.sandbox
     boleto = await issued(client, dataVencimento=day_on(datetime.now(UTC), 1))
     clock = await advance(client, "P10D")
@@ -201,8 +201,10 @@ async def test_late_money_is_late_by_the_sandboxs_clock(merchant: ApiMerchant) -
     assert at(late["paid_at"]).date() == clock.date()
 
 
-async def test_of_expired_charges_paid_in_time_the_boleto_is_late_and_the_pix_is_not(merchant: ApiMerchant) -> None:
-    """Sections 5 and 6: a boleto's money that is told of after its expiry is late, a PIX made before it is not."""
+async def test_of_expired_charges_with_an_earlier_paid_at_the_boleto_is_late_and_the_pix_is_not(
+    merchant: ApiMerchant,
+) -> None:
+    """Sections 5 and 6: a boleto payment confirmed after expiry is late; a PIX made before expiry is not."""
     client = merchant.sandbox
     now = datetime.now(UTC)
     boleto = await issued(client, dataVencimento=day_on(now, 2))
@@ -216,10 +218,10 @@ async def test_of_expired_charges_paid_in_time_the_boleto_is_late_and_the_pix_is
         assert at(paid["paid_at"]) < now + timedelta(days=2)
 
 
-# What is new
+# New charges
 
 
-async def test_new_charges_are_of_the_sandboxs_day(merchant: ApiMerchant, books: Books) -> None:
+async def test_new_charges_are_dated_by_the_sandboxs_clock(merchant: ApiMerchant, books: Books) -> None:
     client = merchant.sandbox
     clock = await advance(client, "P20D")
     pix = await client.created(expires_in=3600)
@@ -245,7 +247,7 @@ async def test_new_charges_are_of_the_sandboxs_day(merchant: ApiMerchant, books:
     ]  # fmt: skip
 
 
-async def test_a_boleto_is_re_dated_by_the_sandboxs_calendar(merchant: ApiMerchant) -> None:
+async def test_the_earliest_new_due_date_of_a_boleto_is_today_by_the_sandboxs_clock(merchant: ApiMerchant) -> None:
     client = merchant.sandbox
     boleto = await issued(client, dataVencimento=day_on(datetime.now(UTC), 30))
     clock = await advance(client, "P20D")
@@ -257,17 +259,17 @@ async def test_a_boleto_is_re_dated_by_the_sandboxs_calendar(merchant: ApiMercha
     assert (await client.charge(boleto["charge_id"]))["status"] == "expired"
 
 
-async def test_the_legs_of_a_dual_charge_end_each_by_its_own_time(merchant: ApiMerchant) -> None:
+async def test_each_leg_of_a_dual_charge_expires_by_the_sandboxs_clock(merchant: ApiMerchant) -> None:
     client = merchant.sandbox
     charge = await dual(client, due_date=day_on(datetime.now(UTC), 20), expires_in=3600)
     await advance(client, "PT2H")
-    for answer in await everywhere(client, f"/v1/charges/{charge['charge_id']}"):
+    for answer in await get_from_every_process(client, f"/v1/charges/{charge['charge_id']}"):
         assert legs(answer.body) == {"pix": "expired", "boleto": "pending"}
     await advance(client, "P30D")
     assert legs(await client.charge(charge["charge_id"])) == {"pix": "expired", "boleto": "expired"}
 
 
-async def test_a_refund_is_too_late_when_the_sandbox_says_so(merchant: ApiMerchant) -> None:
+async def test_the_ninety_days_of_a_refund_are_counted_by_the_sandboxs_clock(merchant: ApiMerchant) -> None:
     client = merchant.sandbox
     first, second = [(await client.paid())["charge_id"] for _ in range(2)]
     await advance(client, "P89D")
@@ -284,10 +286,10 @@ async def test_a_refund_is_too_late_when_the_sandbox_says_so(merchant: ApiMercha
     assert at(asked.body["created_at"]) < clock
 
 
-# What the world sees of it
+# Webhooks, payers, tokens and the bank
 
 
-async def test_webhooks_tell_sandbox_instants_and_are_signed_and_sent_in_real_time(
+async def test_webhooks_contain_sandbox_instants_and_are_signed_and_sent_in_real_time(
     system: System, merchant: ApiMerchant, books: Books
 ) -> None:
     client = merchant.sandbox
@@ -299,24 +301,24 @@ async def test_webhooks_tell_sandbox_instants_and_are_signed_and_sent_in_real_ti
         await receiver.reached(1)
     (request,) = receiver.requests
     stamp = int(request.headers["webhook-timestamp"])
-    assert began - 2 <= stamp <= time.time() + 2, "a receiver refuses other times"
+    assert began - 2 <= stamp <= time.time() + 2, "a receiver refuses a timestamp that is not real time"
     (event,) = await client.events()
     assert request.body.decode()[:-1] in (await client.get("/v1/events")).raw.decode()
     assert at(event["paid_at"]) >= clock
     assert clock <= at(event["created_at"]) < clock + timedelta(seconds=10)
     assert (await client.all("/v1/events", created_from=day_on(clock, 0)))[0]["charge_id"] == charge["charge_id"]
 
-    async def told() -> Any:
+    async def attempted_delivery() -> Any:
         (delivery,) = (await client.get("/v1/webhook-deliveries")).body["data"]
         return delivery if delivery["attempts"] else None
 
-    delivery = await until_answer(told)
+    delivery = await until_answer(attempted_delivery)
     assert abs(at(delivery["attempts"][0]["started_at"]).timestamp() - began) < 10
     again = (await client.post(f"/v1/webhook-deliveries/{delivery['delivery_id']}/redeliver")).body
     assert again["next_attempt_at"] is None or at(again["next_attempt_at"]) < clock - timedelta(days=39)
 
 
-async def test_what_a_pause_held_goes_out_when_it_ends_and_not_on_the_sandboxs_day(
+async def test_deliveries_held_by_a_pause_are_sent_at_the_resume_whatever_the_clock_shows(
     system: System, merchant: ApiMerchant, books: Books
 ) -> None:
     client = merchant.sandbox
@@ -336,7 +338,9 @@ async def test_what_a_pause_held_goes_out_when_it_ends_and_not_on_the_sandboxs_d
         await receiver.reached(1)
 
 
-async def test_the_payer_sees_the_charge_as_the_sandbox_has_it(system: System, merchant: ApiMerchant) -> None:
+async def test_the_payer_page_shows_the_charges_state_by_the_sandboxs_clock(
+    system: System, merchant: ApiMerchant
+) -> None:
     client = merchant.sandbox
     short, boleto = (
         await client.created(expires_in=DAY_S),
@@ -364,7 +368,7 @@ async def test_the_payer_sees_the_charge_as_the_sandbox_has_it(system: System, m
             assert answer.status == 404
 
 
-async def test_keys_and_tokens_go_by_real_time(merchant: ApiMerchant) -> None:
+async def test_idempotency_keys_and_tokens_live_in_real_time(merchant: ApiMerchant) -> None:
     client = merchant.sandbox
     clock = await advance(client, "P300D")
     key = str(uuid4())
@@ -377,7 +381,9 @@ async def test_keys_and_tokens_go_by_real_time(merchant: ApiMerchant) -> None:
     assert (await client.get("/v1/charges")).status == 200, "the token of an hour outlives three hundred sandbox days"
 
 
-async def test_the_bank_is_told_at_once_whatever_the_clock_shows(merchant: ApiMerchant, books: Books) -> None:
+async def test_charges_are_registered_and_removed_at_the_bank_at_once_whatever_the_clock_shows(
+    merchant: ApiMerchant, books: Books
+) -> None:
     client = merchant.sandbox
     await advance(client, "P60D")
     charge = await client.created(expires_in=600)
@@ -402,21 +408,21 @@ async def test_the_bank_is_told_at_once_whatever_the_clock_shows(merchant: ApiMe
     await until_answer(removed)
 
 
-async def test_orders_about_boletos_that_wait_go_on_in_real_time(merchant: ApiMerchant) -> None:
+async def test_boleto_orders_are_retried_in_real_time(merchant: ApiMerchant) -> None:
     client = merchant.sandbox
     clock = await advance(client, "P60D")
     unheard = await issue(
         client, dataVencimento=day_on(clock, 3), headers={"X-Sandbox-Bank": "lost_reply"}, external_id="lost"
     )
-    assert unheard.status == 201, "asked again, it is there"
+    assert unheard.status == 201, "the retry finds the boleto registered"
     never = await issue(client, dataVencimento=day_on(clock, 3), headers={"X-Sandbox-Bank": "unavailable"})
     assert (never.status, never.code) == (502, "BANK_UNAVAILABLE")
 
 
-# What must not move
+# Production and other accounts
 
 
-async def test_production_and_other_accounts_see_nothing_of_it(
+async def test_production_and_other_accounts_are_not_affected_by_the_clock(
     system: System, merchant: ApiMerchant, books: Books
 ) -> None:
     async with new_merchant(system) as other:
@@ -454,11 +460,11 @@ STEPS = st.lists(
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture],
 )
 @given(steps=STEPS)
-async def test_whatever_is_done_production_lives_in_real_time(
+async def test_after_any_sequence_of_calls_production_lives_in_real_time(
     api: Api, pool: Any, table_owner: Any, monkeypatch: pytest.MonkeyPatch, steps: list[tuple[str, int]]
 ) -> None:
-    """The same is done in both modes of one account: one follows the sum of its advances, the other does not."""
-    monkeypatch.setattr("commands.sandbox_clock.SPREAD_S", 0.0)  # one process, which is made to forget below
+    """The same calls in both modes of one account: the sandbox follows the sum of its advances, production does not."""
+    monkeypatch.setattr("commands.sandbox_clock.SPREAD_S", 0.0)  # one process, whose cache is cleared below
     account = str(api.first.account_id)
     await table_owner.execute("DELETE FROM sandbox_clock WHERE account_id = $1", api.first.account_id)
     tokens = {test: await api.token(mode="test" if test else "production") for test in (True, False)}

@@ -1,4 +1,4 @@
-"""The sandbox's tools: expire, fail and pay a test charge as it could happen in production (contract section 14)."""
+"""The sandbox tools expire, fail and pay a test charge as can happen in production (contract section 14)."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -19,7 +19,7 @@ async def merchant(system: System) -> AsyncIterator[ApiMerchant]:
         yield opened
 
 
-async def made(client: ApiClient, kind: str) -> dict[str, Any]:
+async def create_charge(client: ApiClient, kind: str) -> dict[str, Any]:
     return await (client.created("30.00") if kind == "pix" else issued(client, "30.00", tipo=kind))
 
 
@@ -31,9 +31,9 @@ KINDS = pytest.mark.parametrize("kind", ["pix", "boleto", "boleto_hibrido"])
 
 
 @KINDS
-async def test_expire_ends_a_pending_charges_time_and_tells_it_once(merchant: ApiMerchant, kind: str) -> None:
+async def test_expire_expires_a_pending_charge_and_records_one_event(merchant: ApiMerchant, kind: str) -> None:
     client = merchant.sandbox
-    charge = await made(client, kind)
+    charge = await create_charge(client, kind)
     answer = await tool(client, charge, "expire")
     assert (answer.status, answer.body["status"]) == (200, "expired")
     again = await tool(client, charge, "expire")
@@ -49,7 +49,7 @@ async def test_fail_makes_a_charge_failed_and_leaves_nothing_payable(
     system: System, merchant: ApiMerchant, kind: str
 ) -> None:
     client = merchant.sandbox
-    charge = await made(client, kind)
+    charge = await create_charge(client, kind)
     answer = await tool(client, charge, "fail")
     assert (answer.status, answer.body["status"]) == (200, "failed")
     assert answer.body["failure"]["code"] == "SANDBOX_FAILURE"
@@ -72,11 +72,11 @@ async def test_fail_makes_a_charge_failed_and_leaves_nothing_payable(
         ({"amount": "31.00"}, "paid", ["amount_mismatch"]),
     ],
 )
-async def test_pay_credits_any_amount(
+async def test_pay_credits_any_amount_and_marks_a_mismatch(
     merchant: ApiMerchant, kind: str, body: dict[str, Any], status: str, anomalies: list[str | None]
 ) -> None:
     client = merchant.sandbox
-    charge = await made(client, kind)
+    charge = await create_charge(client, kind)
     answer = await tool(client, charge, "pay", body)
     assert (answer.status, answer.body["status"]) == (200, status), answer.raw
     payments = await client.all("/v1/payments", charge_id=charge["charge_id"], order="asc")
@@ -86,7 +86,7 @@ async def test_pay_credits_any_amount(
 
 async def test_pay_without_a_body_pays_the_whole_charge_once_and_now(merchant: ApiMerchant) -> None:
     client = merchant.sandbox
-    charge = await made(client, "pix")
+    charge = await create_charge(client, "pix")
     answer = await tool(client, charge, "pay")
     assert (answer.status, answer.body["status"]) == (200, "paid"), answer.raw
     (payment,) = await client.all("/v1/payments", charge_id=charge["charge_id"])
@@ -94,9 +94,9 @@ async def test_pay_without_a_body_pays_the_whole_charge_once_and_now(merchant: A
 
 
 @pytest.mark.parametrize("kind", ["pix", "boleto"])
-async def test_paid_several_times_the_rest_is_duplicate(merchant: ApiMerchant, kind: str) -> None:
+async def test_further_payments_of_a_paid_charge_are_duplicates(merchant: ApiMerchant, kind: str) -> None:
     client = merchant.sandbox
-    charge = await made(client, kind)
+    charge = await create_charge(client, kind)
     assert (await tool(client, charge, "pay", {"times": 2})).status == 200
     payments = await client.all("/v1/payments", charge_id=charge["charge_id"], order="asc")
     assert sorted((payment["amount"], payment["anomaly"] or "") for payment in payments) == [
@@ -109,9 +109,11 @@ async def test_paid_several_times_the_rest_is_duplicate(merchant: ApiMerchant, k
 
 
 @KINDS
-async def test_money_after_a_cancel_is_credited_and_odd(merchant: ApiMerchant, kind: str) -> None:
+async def test_a_payment_after_a_cancellation_is_credited_as_paid_after_cancel(
+    merchant: ApiMerchant, kind: str
+) -> None:
     client = merchant.sandbox
-    charge = await made(client, kind)
+    charge = await create_charge(client, kind)
     assert (await client.cancel(charge["charge_id"])).status == 200
     answer = await tool(client, charge, "pay", {})
     assert answer.body["status"] == "cancelled"
@@ -119,16 +121,16 @@ async def test_money_after_a_cancel_is_credited_and_odd(merchant: ApiMerchant, k
     assert payment["anomaly"] == "paid_after_cancel"
 
 
-async def test_a_payment_of_yesterday_is_of_yesterday(merchant: ApiMerchant) -> None:
+async def test_pay_with_paid_at_dates_the_payment_at_that_instant(merchant: ApiMerchant) -> None:
     client = merchant.sandbox
-    charge = await made(client, "pix")
+    charge = await create_charge(client, "pix")
     at = iso(datetime.now(UTC) - timedelta(days=1))
     answer = await tool(client, charge, "pay", {"paid_at": at})
     assert answer.body["payment"]["paid_at"] == at
 
 
-async def test_the_simulated_bank_has_the_same_pix(system: System, merchant: ApiMerchant) -> None:
-    charge = await made(merchant.sandbox, "pix")
+async def test_the_simulated_bank_books_each_pix_of_a_sandbox_payment(system: System, merchant: ApiMerchant) -> None:
+    charge = await create_charge(merchant.sandbox, "pix")
     await tool(merchant.sandbox, charge, "pay", {"amount": "12.34", "times": 3})
     async with books_of(system) as books:
         txid = charge["pix"]["txid"]
@@ -155,20 +157,20 @@ async def test_the_simulated_bank_has_the_same_pix(system: System, merchant: Api
         ({"paid_at": "2026-02-30T00:00:00Z"}, "VALIDATION_ERROR"),
     ],
 )
-async def test_a_body_that_cannot_be_is_refused_and_nothing_is_paid(
+async def test_pay_with_an_invalid_body_is_refused_and_pays_nothing(
     merchant: ApiMerchant, body: dict[str, Any], code: str
 ) -> None:
-    charge = await made(merchant.sandbox, "pix")
+    charge = await create_charge(merchant.sandbox, "pix")
     answer = await tool(merchant.sandbox, charge, "pay", body)
     assert (answer.status, answer.code) == (400, code)
     assert (await merchant.sandbox.charge(charge["charge_id"]))["status"] == "pending"
 
 
 @pytest.mark.parametrize("name", ["expire", "fail", "pay"])
-async def test_the_tools_are_the_sandboxs_alone_and_each_merchants_own(
+async def test_the_tools_refuse_production_tokens_and_charges_of_other_merchants(
     system: System, merchant: ApiMerchant, name: str
 ) -> None:
-    charge = await made(merchant.sandbox, "pix")
+    charge = await create_charge(merchant.sandbox, "pix")
     body: dict[str, Any] | None = {} if name == "pay" else None
     denied = await tool(merchant.production, charge, name, body)
     assert (denied.status, denied.code) == (403, "SANDBOX_ONLY")
@@ -181,11 +183,11 @@ async def test_the_tools_are_the_sandboxs_alone_and_each_merchants_own(
 @KINDS
 @pytest.mark.parametrize("way", ["simulate-payment", "pay"])
 @pytest.mark.parametrize("scenario", ["unavailable", "refuse"])
-async def test_a_payers_bank_that_does_not_pay_leaves_the_charge_unpaid(
+async def test_a_payment_that_the_payers_bank_does_not_make_leaves_the_charge_pending(
     merchant: ApiMerchant, kind: str, way: str, scenario: str
 ) -> None:
     client = merchant.sandbox
-    charge = await made(client, kind)
+    charge = await create_charge(client, kind)
     path = f"/v1/charges/{charge['charge_id']}/simulate-payment"
     if way == "pay":
         path = f"/v1/sandbox/charges/{charge['charge_id']}/pay"
@@ -197,7 +199,7 @@ async def test_a_payers_bank_that_does_not_pay_leaves_the_charge_unpaid(
     assert await client.all("/v1/payments", charge_id=charge["charge_id"]) == []
 
     async def paid() -> bool:
-        # A boleto whose bank did not answer is looked at again first: nothing was paid there.
+        # A boleto whose bank did not answer is looked up at the bank first: nothing was paid there.
         again = await client.ask("POST", path, json=body)
         assert again.status == 200 or again.code == "BANK_UNAVAILABLE", again.raw
         return bool(again.status == 200 and again.body["status"] == "paid")
@@ -208,11 +210,11 @@ async def test_a_payers_bank_that_does_not_pay_leaves_the_charge_unpaid(
 
 @KINDS
 @pytest.mark.parametrize(("scenario", "least_s"), [("slow", 3.0), ("lost_reply", 0.0)])
-async def test_a_payers_bank_that_is_slow_or_not_heard_pays_once(
+async def test_a_slow_payers_bank_or_a_lost_reply_makes_one_payment(
     merchant: ApiMerchant, kind: str, scenario: str, least_s: float
 ) -> None:
     client = merchant.sandbox
-    charge = await made(client, kind)
+    charge = await create_charge(client, kind)
     began = asyncio.get_running_loop().time()
     answer = await client.ask(
         "POST", f"/v1/charges/{charge['charge_id']}/simulate-payment", headers={"X-Sandbox-Bank": scenario}
@@ -223,8 +225,8 @@ async def test_a_payers_bank_that_is_slow_or_not_heard_pays_once(
 
 
 @pytest.mark.parametrize("name", ["simulate-payment", "fail", "pay"])
-async def test_an_unknown_scenario_is_refused(merchant: ApiMerchant, name: str) -> None:
-    charge = await made(merchant.sandbox, "pix")
+async def test_an_unknown_sandbox_bank_scenario_is_refused(merchant: ApiMerchant, name: str) -> None:
+    charge = await create_charge(merchant.sandbox, "pix")
     path = f"/v1/{'' if name == 'simulate-payment' else 'sandbox/'}charges/{charge['charge_id']}/{name}"
     body: dict[str, Any] | None = {} if name == "pay" else None
     answer = await merchant.sandbox.ask("POST", path, json=body, headers={"X-Sandbox-Bank": "asleep"})
@@ -233,15 +235,15 @@ async def test_an_unknown_scenario_is_refused(merchant: ApiMerchant, name: str) 
 
 
 @pytest.mark.parametrize("scenario", ["unavailable", "refuse"])
-async def test_a_boleto_whose_bank_does_not_write_it_off_does_not_fail(merchant: ApiMerchant, scenario: str) -> None:
-    charge = await made(merchant.sandbox, "boleto")
+async def test_a_boleto_that_the_bank_does_not_write_off_stays_pending(merchant: ApiMerchant, scenario: str) -> None:
+    charge = await create_charge(merchant.sandbox, "boleto")
     path = f"/v1/sandbox/charges/{charge['charge_id']}/fail"
     answer = await merchant.sandbox.ask("POST", path, headers={"X-Sandbox-Bank": scenario})
     assert (answer.status, answer.code) == (502, "BANK_UNAVAILABLE")
     assert (await merchant.sandbox.charge(charge["charge_id"]))["status"] == "pending"
 
 
-async def test_the_books_are_clean_after_all_this(system: System, merchant: ApiMerchant) -> None:
+async def test_the_books_are_clean_after_the_tests_of_this_file(system: System, merchant: ApiMerchant) -> None:
     assert_books_are_clean(system)
     ledger = await merchant.sandbox.ledger()
     assert [entry["sequence"] for entry in ledger] == list(range(1, len(ledger) + 1))

@@ -1,5 +1,5 @@
-"""Charge schedules (contract section 13): the API in this process, a worker with a clock of the test's, and the
-simulated bank's production world behind it."""
+"""Charge schedules (contract section 13): the API in this process, a worker whose clock the test sets, and the
+simulated bank's production world."""
 
 import asyncio
 import secrets
@@ -39,7 +39,7 @@ ADDRESS = {"zip_code": "01310100", "street": "Avenida Paulista", "number": "1578
 
 
 class World:
-    """The API, and a worker that does what is due when the test says what time it is."""
+    """The API, and a worker that issues what is due at the time that the test sets."""
 
     def __init__(self, api: Api, context: Context) -> None:
         self.api = api
@@ -75,19 +75,19 @@ class World:
         return data
 
     async def work(self, when: datetime | None = None) -> None:
-        """Everything that is due at this moment, the bank's answers included."""
+        """Do everything that is due at `when` (default: the current `now`), the bank's answers included."""
         if when is not None:
             self.now = when.astimezone(UTC)
         for _ in range(400):
             done = await self.worker.drain() + await BoletoOrderWorker(self.context, Mode.PRODUCTION).drain()
             if done:
                 continue
-            # A boleto that is looked after again in two seconds is waited for without waiting.
+            # A boleto whose order is checked again within 3 s: the clock is set forward instead of waiting.
             nearest = await self.context.pool.fetchval("SELECT min(look_at) FROM schedule WHERE ordered")
             if nearest is None or nearest > self.now + timedelta(seconds=3):
                 return
             self.now = nearest
-        raise AssertionError("no end")
+        raise AssertionError("work is still due after 400 rounds")
 
 
 def today() -> date:
@@ -95,7 +95,7 @@ def today() -> date:
 
 
 def schedule(**more: Any) -> dict[str, Any]:
-    """A body; a field given as ... is left out."""
+    """The body of a schedule; a field given as ... is left out."""
     body = {
         "payment_method": "pix", "amount": "99.90", "payer": PAYER, "frequency": "monthly",
         "first_due_date": str(today() + timedelta(days=40)), **more,
@@ -123,7 +123,7 @@ async def world(api: Api, pool: Pool, servers: Any) -> AsyncIterator[World]:
         yield made
 
 
-# What the API takes and answers
+# The API: creation, refusals, scopes, lists
 
 
 async def test_a_schedule_gives_its_metadata_to_each_of_its_charges(world: World) -> None:
@@ -139,7 +139,7 @@ async def test_a_schedule_gives_its_metadata_to_each_of_its_charges(world: World
         assert issued["charge"]["metadata"] == made["metadata"]
 
 
-async def test_a_schedule_is_answered_as_it_was_asked_for(world: World) -> None:
+async def test_a_new_schedule_is_answered_with_every_field_of_its_request_and_the_next_due_date(world: World) -> None:
     first = today() + timedelta(days=40)
     reply = await world.create(
         first_due_date=str(first), max_charges=12, external_id="assinatura 7", description="Plano", send_email=True
@@ -158,7 +158,7 @@ async def test_a_schedule_is_answered_as_it_was_asked_for(world: World) -> None:
     }  # fmt: skip
 
 
-async def test_one_key_makes_one_schedule_however_many_ask_at_once(world: World) -> None:
+async def test_twenty_equal_requests_at_once_make_one_schedule(world: World) -> None:
     key, body = secrets.token_hex(8), schedule(external_id=secrets.token_hex(8))
     replies = await asyncio.gather(*(world.ask("POST", "", body, key=key) for _ in range(20)))
     assert sorted(reply.status for reply in replies) == [200] * 19 + [201]
@@ -232,17 +232,17 @@ FAULTS: list[tuple[dict[str, Any], str, str]] = [
 
 
 @pytest.mark.parametrize(("more", "code", "field"), FAULTS, ids=lambda each: str(each)[:60])
-async def test_what_cannot_be_is_refused_and_says_where(
+async def test_an_invalid_field_of_a_schedule_is_refused_by_name_and_keeps_no_key(
     world: World, more: dict[str, Any], code: str, field: str
 ) -> None:
     key = secrets.token_hex(8)
     reply = await world.create(key, **more)
     assert reply.code() == code
     assert [each["field"] for each in reply.json()["error"]["fields"]] == [field]
-    assert (await world.create(key)).status == 201  # a refusal keeps no key
+    assert (await world.create(key)).status == 201  # a refusal does not use up the key
 
 
-async def test_a_test_credential_is_turned_away_before_ids_body_key_and_scope(world: World) -> None:
+async def test_a_test_credential_gets_sandbox_only_before_id_body_key_and_scope_are_checked(world: World) -> None:
     made = await world.created()
     for scope in (None, "charges:read"):
         token = await world.api.token(scope=scope)
@@ -275,7 +275,7 @@ async def test_a_schedule_scope_admits_its_routes_and_no_others(world: World) ->
         assert (await world.ask(method, path, body, key="k" + secrets.token_hex(4), scope=good)).status in (200, 201)
 
 
-async def test_a_schedule_of_nobody_or_somebody_else_is_not_found(world: World) -> None:
+async def test_an_unknown_schedule_and_one_of_another_account_are_not_found(world: World) -> None:
     made = await world.created()
     for schedule_id in (made["schedule_id"], str(uuid4()), "x", made["schedule_id"].upper()):
         merchant = world.api.second if schedule_id == made["schedule_id"] else world.api.first
@@ -291,7 +291,7 @@ async def test_a_schedule_of_nobody_or_somebody_else_is_not_found(world: World) 
     assert (await world.ask("GET", "", merchant=world.api.second)).json()["data"] == []
 
 
-async def test_an_account_without_kyc_or_address_makes_none(world: World) -> None:
+async def test_an_account_without_kyc_or_address_cannot_create_a_schedule(world: World) -> None:
     reply = await world.ask("POST", "", schedule(), key="k", merchant=world.api.third)
     assert reply.code() == "KYC_REQUIRED"
     account_id = world.api.second.account_id
@@ -305,7 +305,7 @@ async def test_an_account_without_kyc_or_address_makes_none(world: World) -> Non
         await world.context.pool.execute("UPDATE account SET address = $2 WHERE account_id = $1", account_id, address)
 
 
-async def test_schedules_are_listed_by_cursor_status_and_reference(world: World) -> None:
+async def test_schedules_are_listed_by_cursor_status_and_external_id(world: World) -> None:
     name = secrets.token_hex(8)
     ids = [(await world.created(external_id=name))["schedule_id"] for _ in range(5)]
     await world.ask("POST", f"/{ids[1]}/pause")
@@ -326,10 +326,10 @@ async def test_schedules_are_listed_by_cursor_status_and_reference(world: World)
     assert (await world.ask("GET", "?nope=1")).code() == "VALIDATION_ERROR"
 
 
-# What workers issue
+# The worker: what it issues and when
 
 
-async def test_a_pix_charge_is_issued_at_its_time_and_not_before(world: World) -> None:
+async def test_a_pix_charge_is_issued_at_six_on_its_issue_day_and_not_before(world: World) -> None:
     first = today() + timedelta(days=40)
     made = await world.created(first_due_date=str(first), max_charges=2, description="Plano", external_id="a7")
     await world.work(at(first - timedelta(days=10), 5, 59))
@@ -353,7 +353,7 @@ async def test_a_pix_charge_is_issued_at_its_time_and_not_before(world: World) -
     assert state.json()["resource_id"] == charge["charge_id"]
 
 
-async def test_month_ends_are_kept_and_the_last_number_finishes_it(world: World) -> None:
+async def test_a_schedule_keeps_month_ends_and_finishes_after_its_last_number(world: World) -> None:
     year = today().year + 1
     first = date(year, 1, 31)
     made = await world.created(first_due_date=str(first), end_date=f"{year}-04-30", issue_days_before=0)
@@ -425,14 +425,14 @@ async def test_each_boleto_of_a_schedule_has_its_terms_counted_from_its_own_due_
         assert [each.until for each in registered.discounts] == [due - timedelta(days=days) for days in (7, 2)]
 
 
-async def test_a_discount_that_has_ended_when_a_boleto_is_issued_late_is_left_out_of_it(world: World) -> None:
+async def test_a_boleto_issued_late_leaves_out_discounts_that_have_ended(world: World) -> None:
     first = today() + timedelta(days=40)
     discounts = [{"days_before_due": 7, "amount": "9.90"}, {"days_before_due": 2, "amount": "5.00"}]
     made = await world.created(
         payment_method="boleto", first_due_date=str(first), max_charges=2, payer={**PAYER, "address": ADDRESS},
         discounts=discounts,
     )  # fmt: skip
-    await world.work(at(first - timedelta(days=5)))  # nobody was at work before
+    await world.work(at(first - timedelta(days=5)))  # no worker ran before
     (issued,) = await world.charges(made["schedule_id"])
     assert issued["charge"]["discounts"] == [{"until": str(first - timedelta(days=2)), "amount": "5.00"}]
     second = date.fromisoformat((await world.get(made["schedule_id"]))["next_due_date"])
@@ -441,14 +441,14 @@ async def test_a_discount_that_has_ended_when_a_boleto_is_issued_late_is_left_ou
     assert (await world.get(made["schedule_id"]))["discounts"] == discounts
 
 
-async def test_a_company_of_a_schedule_may_agree_on_more_than_a_person(world: World) -> None:
+async def test_a_schedule_for_a_company_may_have_a_higher_fine_than_one_for_a_person(world: World) -> None:
     company = {"name": "Padaria", "document": "11222333000181", "address": ADDRESS}
     more: dict[str, Any] = {"payment_method": "boleto", "fine": {"percent": "10.00"}}
     assert (await world.create(payer={**PAYER, "address": ADDRESS}, **more)).code() == "VALIDATION_ERROR"
     assert (await world.created(payer=company, **more))["payable_days_after_due"] == 30
 
 
-async def test_a_silent_bank_delays_a_boleto_and_registers_it_once(world: World) -> None:
+async def test_a_boleto_is_issued_by_a_retry_after_the_bank_did_not_answer(world: World) -> None:
     first = today() + timedelta(days=40)
     made = await world.created(
         payment_method="boleto", first_due_date=str(first), payer={**PAYER, "address": ADDRESS}, max_charges=1
@@ -469,7 +469,7 @@ async def test_a_silent_bank_delays_a_boleto_and_registers_it_once(world: World)
 
 
 class _Silent:
-    """A bank that takes no boleto and gives no answer."""
+    """A bank that registers no boleto and does not answer."""
 
     def __init__(self, bank: Any) -> None:
         self._bank = bank
@@ -487,7 +487,7 @@ class _Silent:
         return getattr(self._bank if name in ("pix", "transfers") else self._bank.boletos, name)
 
 
-async def test_a_boleto_that_is_at_the_bank_when_its_schedule_is_stopped_is_looked_after(world: World) -> None:
+async def test_a_boleto_ordered_before_its_schedule_is_stopped_is_issued_and_its_failure_ignored(world: World) -> None:
     first = today() + timedelta(days=40)
     boleto = {"payment_method": "boleto", "payer": {**PAYER, "address": ADDRESS}, "max_charges": 1}
     cancelled = await world.created(first_due_date=str(first), **boleto)
@@ -498,7 +498,7 @@ async def test_a_boleto_that_is_at_the_bank_when_its_schedule_is_stopped_is_look
     (issued,) = await world.charges(cancelled["schedule_id"])
     assert (issued["state"], (await world.get(cancelled["schedule_id"]))["status"]) == ("issued", "cancelled")
 
-    # The bank's no is no failure of one that is paused: its number waits.
+    # A failed order of a paused schedule is not recorded as its failure: the number waits for the resume.
     paused = await world.created(first_due_date=str(first), **boleto)
     bank = world.context.banks.production[BANK]
     world.context.banks.production[BANK] = _Silent(bank)
@@ -524,15 +524,15 @@ async def test_many_workers_at_once_issue_each_number_once(world: World) -> None
         await asyncio.gather(*(worker.drain() for worker in workers))
     for schedule_id in ids:
         numbers = await world.charges(schedule_id)
-        # The dates of the first two are over: nobody was there to issue them.
+        # The due dates of the first two have passed: no worker ran in time to issue them.
         assert [(each["number"], each["state"]) for each in numbers] == [(1, "skipped"), (2, "skipped"), (3, "issued")]
     count = "SELECT count(*) FROM charge_view WHERE doc ->> 'schedule_id' = ANY($1::text[])"
     assert await world.context.pool.fetchval(count, ids) == len(ids)
 
 
-async def test_a_worker_that_dies_after_the_charge_leaves_no_second_one(world: World) -> None:
-    """Between a charge and the schedule's knowing of it nothing can come; and a boleto that the bank registered while
-    nobody looked is found under its number's key."""
+async def test_a_number_whose_worker_died_is_issued_once_more_and_not_twice(world: World) -> None:
+    """A PIX charge and its schedule's progress are one transaction. A boleto that the bank registered before the
+    schedule recorded it is found by the idempotency key of its number."""
     first = today() + timedelta(days=40)
     made = await world.created(first_due_date=str(first), max_charges=1)
     world.now = at(first - timedelta(days=10)).astimezone(UTC)
@@ -545,7 +545,7 @@ async def test_a_worker_that_dies_after_the_charge_leaves_no_second_one(world: W
         await dying.start()
         assert await issue_pix(conn, due, place, now=world.now, seal=world.context.seal)
         await dying.rollback()
-    await world.work()  # leased: nobody touches it
+    await world.work()  # the dead worker's lease is still valid
     assert await world.charges(made["schedule_id"]) == []
     await world.work(world.now + LEASE)
     (issued,) = await world.charges(made["schedule_id"])
@@ -556,7 +556,7 @@ async def test_a_worker_that_dies_after_the_charge_leaves_no_second_one(world: W
     )
     world.now = at(first - timedelta(days=10)).astimezone(UTC)
     await world.worker.drain()
-    await BoletoOrderWorker(world.context, Mode.PRODUCTION).drain()  # registered, and the schedule does not know yet
+    await BoletoOrderWorker(world.context, Mode.PRODUCTION).drain()  # registered, and not yet recorded in the schedule
     token = await world.api.token(mode="production")
     key = f"/v1/idempotency-keys/schedule:{boleto['schedule_id']}:1"
     registered = (await world.api.get(key, token=token)).json()["resource_id"]
@@ -568,7 +568,7 @@ async def test_a_worker_that_dies_after_the_charge_leaves_no_second_one(world: W
     assert issued["charge_id"] == registered
 
 
-async def test_a_paused_schedule_issues_nothing_and_skips_what_has_passed(world: World) -> None:
+async def test_a_paused_schedule_issues_nothing_and_skips_past_due_dates_when_resumed(world: World) -> None:
     first = today() + timedelta(days=20)
     made = await world.created(first_due_date=str(first), frequency="weekly", max_charges=3)
     one = f"/{made['schedule_id']}"
@@ -584,14 +584,14 @@ async def test_a_paused_schedule_issues_nothing_and_skips_what_has_passed(world:
     assert [(each["number"], each["state"]) for each in numbers] == [(1, "skipped"), (2, "skipped"), (3, "issued")]
 
 
-async def test_who_pauses_while_another_resumes_is_never_told_that_it_has_ended(world: World) -> None:
+async def test_concurrent_pauses_and_resumes_are_each_answered_with_their_own_status(world: World) -> None:
     one = f"/{(await world.created())['schedule_id']}"
     replies = await asyncio.gather(*(world.ask("POST", f"{one}/{change}") for change in ("pause", "resume") * 25))
     said = [(reply.status, reply.json().get("status")) for reply in replies]
-    assert said == [(200, "paused"), (200, "active")] * 25, "each is answered what it made of it"
+    assert said == [(200, "paused"), (200, "active")] * 25, "each answer shows the status that its own request set"
 
 
-async def test_a_cancelled_schedule_issues_no_more_and_leaves_its_charges(world: World) -> None:
+async def test_a_cancelled_schedule_issues_no_more_charges_and_keeps_those_issued(world: World) -> None:
     first = today() + timedelta(days=20)
     made = await world.created(first_due_date=str(first), frequency="weekly")
     one = f"/{made['schedule_id']}"
@@ -608,10 +608,10 @@ async def test_a_cancelled_schedule_issues_no_more_and_leaves_its_charges(world:
 
 @pytest.mark.parametrize("method", ["pix", "boleto"])
 @pytest.mark.parametrize("change", ["pause", "cancel"])
-async def test_a_schedule_that_was_stopped_issues_nothing_more_that_a_worker_had_taken_up(
+async def test_a_number_claimed_by_a_worker_is_not_issued_after_its_schedule_is_stopped(
     world: World, monkeypatch: pytest.MonkeyPatch, method: str, change: str
 ) -> None:
-    """Whoever was told that it is cancelled tells the payer so: no charge may come after that."""
+    """The merchant who sees the schedule cancelled informs the payer: no charge may follow."""
     first = today() + timedelta(days=20)
     payer = PAYER if method == "pix" else {**PAYER, "address": ADDRESS}
     made = await world.created(payment_method=method, payer=payer, first_due_date=str(first), frequency="weekly")
@@ -638,7 +638,7 @@ async def test_a_schedule_that_was_stopped_issues_nothing_more_that_a_worker_had
 
 
 @pytest.mark.parametrize("method", ["pix", "boleto"])
-async def test_an_account_that_was_blocked_is_charged_for_no_more_by_what_a_worker_had_taken_up(
+async def test_a_number_claimed_by_a_worker_is_not_issued_after_its_account_is_blocked(
     world: World, monkeypatch: pytest.MonkeyPatch, method: str
 ) -> None:
     first = today() + timedelta(days=20)
@@ -664,7 +664,7 @@ async def test_an_account_that_was_blocked_is_charged_for_no_more_by_what_a_work
     assert issued["state"] == "issued"
 
 
-async def test_what_the_account_lacks_is_told_and_tried_again_until_the_due_date_is_over(world: World) -> None:
+async def test_a_number_without_kyc_shows_its_failure_and_is_retried_until_its_due_date_passes(world: World) -> None:
     first = today() + timedelta(days=20)
     made = await world.created(first_due_date=str(first), frequency="weekly", max_charges=2)
     pool = world.context.pool
@@ -684,7 +684,7 @@ async def test_what_the_account_lacks_is_told_and_tried_again_until_the_due_date
     assert numbers[0]["failure"]["code"] == "KYC_REQUIRED"
 
 
-async def test_suspended_pix_waits_for_its_end(world: World, pool: Pool) -> None:
+async def test_a_pix_number_waits_until_pix_is_resumed(world: World, pool: Pool) -> None:
     first = today() + timedelta(days=20)
     made = await world.created(first_due_date=str(first), max_charges=1)
     async with transaction(pool) as conn:
@@ -699,8 +699,8 @@ async def test_suspended_pix_waits_for_its_end(world: World, pool: Pool) -> None
     assert [each["state"] for each in await world.charges(made["schedule_id"])] == ["issued"]
 
 
-async def test_numbers_that_pix_has_to_be_resumed_for_use_up_no_locations(world: World, pool: Pool) -> None:
-    """Each is made by a call to the bank, and every number is tried again for as long as that takes."""
+async def test_numbers_that_wait_for_pix_to_be_resumed_use_up_no_locations(world: World, pool: Pool) -> None:
+    """Each location costs a call to the bank, and every number is retried until PIX is resumed."""
     first, ready = today() + timedelta(days=20), "SELECT sum(cardinality(locations)) FROM pix_location WHERE NOT test"
     await world.created(first_due_date=str(first), max_charges=1)
     before = await pool.fetchval(ready)
@@ -717,8 +717,8 @@ async def test_numbers_that_pix_has_to_be_resumed_for_use_up_no_locations(world:
     assert await pool.fetchval(ready) == before - 1
 
 
-async def test_a_charge_that_nobody_has_the_time_to_pay_is_not_issued(world: World) -> None:
-    """Any PIX charge can be paid for a minute at least."""
+async def test_a_pix_charge_with_less_than_a_minute_to_pay_is_skipped(world: World) -> None:
+    """Every PIX charge can be paid for at least a minute."""
     first = today() + timedelta(days=20)
     last = at(first, 23, 59)
     for begins, state in (
@@ -733,7 +733,7 @@ async def test_a_charge_that_nobody_has_the_time_to_pay_is_not_issued(world: Wor
         assert [each["state"] for each in await world.charges(made["schedule_id"])] == [state]
 
 
-async def test_a_key_the_account_used_itself_makes_no_charge_of_the_schedule(world: World) -> None:
+async def test_a_number_whose_idempotency_key_the_account_used_itself_fails(world: World) -> None:
     first = today() + timedelta(days=20)
     made = await world.created(first_due_date=str(first), frequency="weekly", max_charges=2)
     token = await world.api.token(mode="production")
@@ -746,7 +746,7 @@ async def test_a_key_the_account_used_itself_makes_no_charge_of_the_schedule(wor
     assert [(each["number"], each["state"]) for each in numbers] == [(1, "failed"), (2, "issued")]
 
 
-async def test_charges_of_a_schedule_are_mailed_when_it_says_so(world: World) -> None:
+async def test_charges_of_a_schedule_are_mailed_only_with_send_email(world: World) -> None:
     first = today() + timedelta(days=20)
     made = await world.created(first_due_date=str(first), max_charges=1, send_email=True)
     boleto = await world.created(
@@ -767,7 +767,7 @@ async def test_charges_of_a_schedule_are_mailed_when_it_says_so(world: World) ->
         assert msgspec.json.decode(doc)["schedule_id"] == schedule_id["schedule_id"]
 
 
-async def test_charges_are_listed_by_number_and_cursor(world: World) -> None:
+async def test_charges_of_a_schedule_are_listed_by_number_and_cursor(world: World) -> None:
     first = today() + timedelta(days=2)
     made = await world.created(first_due_date=str(first), frequency="weekly", max_charges=5, issue_days_before=30)
     other = await world.created(first_due_date=str(first))
@@ -799,7 +799,7 @@ async def test_the_running_system_issues_what_is_due_by_itself(system: System) -
             async def issued(path: str = path) -> Any:
                 return (await client.get(f"{path}/charges")).body["data"]
 
-            # A system that has just begun may have no PIX location yet: then it is tried again after a minute.
+            # A system that has just started may have no PIX location yet: the number is then retried after a minute.
             (number,) = await until_answer(issued, within_s=100)
             assert number["charge"]["status"] == "pending"
             assert (await client.get(path)).body["status"] == "finished"

@@ -1,21 +1,19 @@
-"""schemathesis believes the OpenAPI document and looks for requests that prove it wrong: it must find none.
+"""schemathesis sends requests made from the OpenAPI document and looks for answers that contradict it: it finds none.
 
-All its checks and phases, against the running system. What is configured, and why:
+The first test runs all checks and phases against the running system. What is configured, and why:
 
-* A 400 for a request that is valid by the schema is let pass on the lists: that a cursor is of this walk, that a range
-  does not end before it begins and that `after_sequence` excludes `order=desc` are relations between values, which JSON
-  Schema cannot say; and on the creation: 60.0 is an "integer" to JSON Schema, and EXPIRES_IN_INVALID to us; and on
-  due dates, which must be to come. Acceptance value by value is shown in test_openapi.py instead. On every other
-  operation the check stands as it is.
-  A whole number written as 3.0 is the same matter on the sandbox's `times`. How far the sandbox's clock goes depends on
-  what it shows.
-* A 502 is an answer of operations that take `X-Sandbox-Bank`: `unavailable` and `refuse` are there to ask for it.
-* Half of the account ids and charge ids are real ones: with random ids everything would end at 404.
+* A 400 for a request that is valid by the schema is accepted where JSON Schema cannot state the rule. On the lists: a
+  cursor belongs to its filters, a range must not end before it begins, and `after_sequence` excludes `order=desc`. On
+  creation: 60.0 is an "integer" to JSON Schema, and EXPIRES_IN_INVALID to us; likewise 3.0 as the sandbox's `times`.
+  Due dates must lie in the future. How far the sandbox's clock can be moved depends on the time it shows.
+  test_openapi.py shows acceptance value by value instead. On every other operation the check applies unchanged.
+* A 502 is an expected answer of operations with the header `X-Sandbox-Bank`: `unavailable` and `refuse` request it.
+* Half of the account ids are real ones: with random ids everything would end at 404.
 
-In that run hundreds of inferred links use up the time of the stateful phase, and none of the document's own is
-followed. So these are followed in runs of their own, of what makes something and of what can be done with it, and it is
-counted that each was followed to something made in that run. Dates, documents, amounts and what else goes together are
-given to them: JSON Schema cannot say what they must be, and random ones make nothing.
+In that run hundreds of inferred links use up the time of the stateful phase, and none of the document's own links is
+followed. Separate runs follow those: each takes an operation that creates something and the operations on it, and the
+test counts that each was called with an id created in that run. Dates, documents, amounts and other fields that depend
+on each other are given: JSON Schema cannot state what they must be, and random ones create nothing.
 """
 
 import json
@@ -72,14 +70,16 @@ _S_MAX = 120 if os.environ.get("FAULT") == "full" else 15
 
 @pytest.mark.slow
 @pytest.mark.parametrize("mode", ["test"])
-def test_schemathesis_finds_nothing(system: System, tmp_path: Path, mode: str) -> None:
+def test_schemathesis_finds_no_answer_that_contradicts_the_openapi_document(
+    system: System, tmp_path: Path, mode: str
+) -> None:
     merchant = system.create_merchant()
     asked = ("--generation-deterministic", "--max-examples", "10", "--max-time", str(_S_MAX))
     said = _schemathesis(system, merchant, mode, tmp_path, _CONFIG, *asked)
     assert "Tested: " in said
 
 
-_GIVEN = """
+_CONFIG_FOR_LINKS = """
 [phases.stateful.inference]
 algorithms = []
 
@@ -120,16 +120,16 @@ documents = {{ values = ["52998224725"] }}
         ),
     ],
 )
-def test_links_lead_to_what_was_made(
+def test_links_of_the_document_lead_to_the_created_charge_or_schedule(
     system: System, tmp_path: Path, mode: str, made: str, followed: tuple[str, ...]
 ) -> None:
     merchant = system.create_merchant()
     har, document = tmp_path / "exchanges.har", httpx.get(f"{system.base_url}/v1/openapi.json", timeout=30).json()
     reached: Counter[str] = Counter()
-    # It uses all of its time, which says little of how far it comes: on a machine that is busy another seed goes on.
+    # A run always uses all of its time, however far it gets: on a busy machine runs with further seeds go on.
     for seed in range(1, 20):
         _schemathesis(
-            system, merchant, mode, tmp_path, _GIVEN,
+            system, merchant, mode, tmp_path, _CONFIG_FOR_LINKS,
             "--phases", "stateful", "--mode", "positive", "--max-examples", "25", "--max-time", "8",
             "--seed", str(seed), "--report-har-path", str(har),
             *(part for name in (made, *followed) for part in ("--include-operation-id", name)),
@@ -141,7 +141,7 @@ def test_links_lead_to_what_was_made(
 
 
 def _reached(har: Path, document: dict[str, Any], followed: tuple[str, ...]) -> Counter[str]:
-    """How often each operation succeeded with an id that was made in this run."""
+    """How often each operation succeeded with an id that was created in this run."""
     places = {
         operation["operationId"]: (method.upper(), re.compile(re.sub(r"{\w+}", "([0-9a-f-]{36})", path)))
         for path, methods in document["paths"].items()
@@ -163,7 +163,7 @@ def _reached(har: Path, document: dict[str, Any], followed: tuple[str, ...]) -> 
 
 
 def _schemathesis(system: System, merchant: dict[str, Any], mode: str, folder: Path, config: str, *options: str) -> str:
-    """Run it with all checks; what it said. It must have found nothing."""
+    """Run schemathesis with all checks and return its output. It must find nothing."""
     answer = httpx.post(
         f"{system.base_url}/v1/oauth/token",
         data={"grant_type": "client_credentials"},
@@ -194,6 +194,7 @@ def _schemathesis(system: System, merchant: dict[str, Any], mode: str, folder: P
 
 
 def _operations_of_banks(document: dict[str, Any]) -> set[str]:
+    """The operations that take the header `X-Sandbox-Bank`."""
     found = {
         f"{method.upper()} {path}"
         for path, methods in document["paths"].items()

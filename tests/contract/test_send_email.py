@@ -1,5 +1,5 @@
-"""POST /v1/portal/charges/{charge_id}/send-email and `send_email` on creation, against the running system, whose mails
-end in the catcher of local work at /correio."""
+"""POST /v1/portal/charges/{charge_id}/send-email and `send_email` on creation, against the running system. Its mails go
+to the mail catcher of local work at /correio."""
 
 import re
 from collections.abc import AsyncIterator
@@ -35,7 +35,7 @@ async def page(client: ApiClient, url: str, *, method: str = "GET", **more: Any)
 
 
 async def mails_to(system: System, client: ApiClient, to: str) -> list[str]:
-    """Addresses of the caught mails' pages, the newest first."""
+    """The page addresses of the caught mails to an address, newest first."""
     _, listed = await page(client, f"{system.app_url}/correio")
     items = re.findall(r'<li><a href="(/correio/[0-9a-f-]+)">.*?</li>', listed, re.S)
     texts = re.findall(r"<li>.*?</li>", listed, re.S)
@@ -43,12 +43,14 @@ async def mails_to(system: System, client: ApiClient, to: str) -> list[str]:
 
 
 async def caught(system: System, client: ApiClient, to: str) -> tuple[str, str]:
-    """The one mail to an address, once it is there: its page's address, and the page."""
+    """Wait for the only mail to an address. Returns its page's address and the page."""
     (url,) = await until_answer(lambda: mails_to(system, client, to))
     return url, (await page(client, url))[1]
 
 
-async def test_a_mail_asked_for_is_taken_on_and_sent(system: System, merchant: ApiMerchant) -> None:
+async def test_a_requested_mail_is_queued_and_sent_with_the_charge_and_the_message(
+    system: System, merchant: ApiMerchant
+) -> None:
     to = address()
     charge = await merchant.production.created("42.50", description="Pedido 7")
     answer = await ask(merchant.production, charge["charge_id"], to=to, message="Obrigado <b>pela</b> compra!")
@@ -65,7 +67,7 @@ async def test_a_mail_asked_for_is_taken_on_and_sent(system: System, merchant: A
     assert "Pedido 7" in shown
 
 
-async def test_the_payer_is_written_to_unless_another_address_is_given(system: System, merchant: ApiMerchant) -> None:
+async def test_a_mail_without_a_given_address_goes_to_the_payer(system: System, merchant: ApiMerchant) -> None:
     to = address()
     charge = await merchant.production.created(payer={"name": "Ana", "email": to})
     answer = await merchant.production.ask("POST", f"/v1/portal/charges/{charge['charge_id']}/send-email")
@@ -73,7 +75,7 @@ async def test_the_payer_is_written_to_unless_another_address_is_given(system: S
     await caught(system, merchant.production, to)
 
 
-async def test_a_payer_without_an_address_is_a_422(merchant: ApiMerchant) -> None:
+async def test_a_mail_to_a_payer_without_an_address_is_payer_email_required(merchant: ApiMerchant) -> None:
     for payer in (None, {"name": "Ana"}, {"email": None}):
         charge = await merchant.production.created(payer=payer)
         assert (await ask(merchant.production, charge["charge_id"])).code == "PAYER_EMAIL_REQUIRED"
@@ -90,13 +92,15 @@ async def test_a_payer_without_an_address_is_a_422(merchant: ApiMerchant) -> Non
     ],
     ids=str,
 )  # fmt: skip
-async def test_a_body_that_cannot_be_is_refused_and_says_where(merchant: ApiMerchant, body: dict[str, Any]) -> None:
+async def test_an_invalid_field_of_a_mail_request_is_refused_by_name(
+    merchant: ApiMerchant, body: dict[str, Any]
+) -> None:
     answer = await ask(merchant.production, str(uuid4()), **body)
     assert answer.code == "VALIDATION_ERROR"
     assert [field["field"] for field in answer.body["error"]["fields"]] == list(body)
 
 
-async def test_a_charge_of_nobody_of_others_or_of_the_other_mode_is_not_found(
+async def test_an_unknown_charge_or_one_of_another_account_or_mode_is_not_found(
     system: System, merchant: ApiMerchant
 ) -> None:
     test_charge = await merchant.sandbox.created()
@@ -106,7 +110,9 @@ async def test_a_charge_of_nobody_of_others_or_of_the_other_mode_is_not_found(
             assert (await ask(merchant.production, charge_id, to=address())).code == "CHARGE_NOT_FOUND"
 
 
-async def test_a_test_credential_is_turned_away_before_everything_else(system: System, merchant: ApiMerchant) -> None:
+async def test_a_test_credential_gets_sandbox_only_before_any_other_refusal(
+    system: System, merchant: ApiMerchant
+) -> None:
     client = merchant.sandbox
     headers = {"Authorization": f"Bearer {await client.token()}"}
     charge = await client.created(payer={"email": address()})
@@ -142,7 +148,7 @@ async def _is_paid(client: ApiClient, charge_id: str) -> bool:
     return bool((await client.charge(charge_id))["status"] == "paid")
 
 
-async def test_a_boleto_is_attached_unless_it_is_not_wanted(system: System, merchant: ApiMerchant) -> None:
+async def test_the_boletos_pdf_is_attached_unless_attach_pdf_is_false(system: System, merchant: ApiMerchant) -> None:
     to, without = address(), address()
     charge = await issued(merchant.production, pagador={**PAGADOR, "email": to})
     assert (await ask(merchant.production, charge["charge_id"])).body["to"] == to
@@ -156,16 +162,18 @@ async def test_a_boleto_is_attached_unless_it_is_not_wanted(system: System, merc
     assert "boleto-" not in shown
 
 
-async def test_a_merchant_who_asks_and_asks_is_told_to_wait(merchant: ApiMerchant) -> None:
+async def test_the_21st_mail_about_one_charge_in_an_hour_is_rate_limited(merchant: ApiMerchant) -> None:
     charge = await merchant.production.created()
     to = address()
     answers = [await ask(merchant.production, charge["charge_id"], to=to) for _ in range(21)]
     assert [answer.status for answer in answers] == [202] * 20 + [429]
-    assert "20 about one charge in an hour" in answers[-1].body["error"]["message"], "and not how to poll"
+    assert "20 about one charge in an hour" in answers[-1].body["error"]["message"], (
+        "the message states the limit of mails"
+    )
     assert int(answers[-1].headers["Retry-After"]) > 0
 
 
-async def test_the_link_at_the_foot_stops_this_merchants_mails_to_this_address(
+async def test_the_unsubscribe_link_stops_this_merchants_mails_to_this_address_only(
     system: System, merchant: ApiMerchant
 ) -> None:
     to = address()
@@ -175,7 +183,7 @@ async def test_the_link_at_the_foot_stops_this_merchants_mails_to_this_address(
     (link,) = re.findall(rf'href="({re.escape(system.app_url)}/correio/parar/[^"]+)"', shown)
     status, asked = await page(merchant.production, link)
     assert (status, merchant.record.name in asked, 'method="post"' in asked) == (200, True, True)
-    # Looking at it stops nothing: programs follow links.
+    # Opening the link does not unsubscribe: programs follow links.
     assert (await ask(merchant.production, charge["charge_id"], to=to)).body["status"] == "queued"
     for _ in range(2):
         status, done = await page(merchant.production, link, method="POST", data={"List-Unsubscribe": "One-Click"})
@@ -191,7 +199,7 @@ async def test_the_link_at_the_foot_stops_this_merchants_mails_to_this_address(
 
 
 @pytest.mark.parametrize("host", ["evil.example.com", "evil.example.com:80", ""])
-async def test_the_catcher_answers_nobody_who_calls_it_by_another_name(
+async def test_the_mail_catcher_answers_404_to_another_host_name(
     system: System, merchant: ApiMerchant, host: str
 ) -> None:
     assert (await page(merchant.production, f"{system.app_url}/correio"))[0] == 200
@@ -199,7 +207,7 @@ async def test_the_catcher_answers_nobody_who_calls_it_by_another_name(
         assert answer.status == 404
 
 
-async def test_a_production_charge_with_send_email_is_mailed_without_asking(
+async def test_a_production_charge_with_send_email_is_mailed_after_its_creation(
     system: System, merchant: ApiMerchant
 ) -> None:
     to, of_boleto = address(), address()
@@ -209,21 +217,19 @@ async def test_a_production_charge_with_send_email_is_mailed_without_asking(
     await caught(system, merchant.production, of_boleto)
 
 
-async def test_a_test_charge_with_send_email_is_created_and_nobody_is_mailed(
-    system: System, merchant: ApiMerchant
-) -> None:
+async def test_a_test_charge_with_send_email_is_created_and_not_mailed(system: System, merchant: ApiMerchant) -> None:
     to, late = address(), address()
     assert (await merchant.sandbox.create(send_email=True)).status == 201
     await issued(merchant.sandbox, send_email=True, pagador={**PAGADOR, "email": to})
     charge = await merchant.sandbox.created(send_email=True, payer={"email": to})
     assert (await merchant.sandbox.pay(charge["charge_id"])).status == 200
-    # Mails asked for after them are there, and theirs are not.
+    # A mail requested later has arrived, and none of the test charges' mails has.
     await merchant.production.created(send_email=True, payer={"email": late})
     await caught(system, merchant.production, late)
     assert await mails_to(system, merchant.production, to) == []
 
 
-async def test_send_email_is_true_false_or_null(merchant: ApiMerchant) -> None:
+async def test_send_email_accepts_only_true_false_or_null(merchant: ApiMerchant) -> None:
     for good in (True, False, None):
         assert (await merchant.sandbox.create(send_email=good)).status == 201
     wrong: tuple[Any, ...] = ("true", 1, [], {})

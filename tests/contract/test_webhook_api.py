@@ -1,7 +1,7 @@
-"""What a merchant sees of his deliveries and can have sent again, over the API (contract section 9).
+"""Webhook deliveries over the API: a merchant lists, reads and redelivers them (contract section 9).
 
-Most tests run without a worker, so that a delivery stays in the state the test puts it in; those with `system` see
-the requests arrive.
+Most tests run without a worker, so a delivery stays in the state that the test puts it in. Tests with the fixture
+`system` receive the requests.
 """
 
 import asyncio
@@ -44,13 +44,13 @@ FIELDS = {
 
 
 class Environment:
-    """A merchant of the test's own, behind the API in this process."""
+    """A new merchant for each test, and the API in this process."""
 
     def __init__(self, api: Api, pool: Pool, record: MerchantCreated) -> None:
         self.api, self.pool, self.record = api, pool, record
 
     async def listen(self, url: str = "http://127.0.0.1:9/hook") -> UUID:
-        """Register an address; the endpoint's id."""
+        """Register an address. Returns the endpoint's id."""
         async with transaction(self.pool) as conn:
             endpoint = await set_endpoint(
                 conn, self.record.account_id, url, allow_private=True, now=datetime.now(UTC),
@@ -58,8 +58,8 @@ class Environment:
             )  # fmt: skip
         return endpoint.endpoint_id
 
-    async def waits_for_a_row(self) -> bool:
-        """Whether somebody waits in this database for a row of deliveries that another transaction has."""
+    async def a_query_waits_for_a_delivery_row(self) -> bool:
+        """Whether a query in this database waits for a lock on webhook_delivery that another transaction holds."""
         return bool(
             await self.pool.fetchval(
                 "SELECT EXISTS (SELECT FROM pg_locks l JOIN pg_stat_activity a USING (pid) WHERE NOT l.granted"
@@ -71,7 +71,7 @@ class Environment:
         return await self.api.token(self.record, mode, scope)
 
     async def paid(self) -> str:
-        """A test charge, created and paid: one event. Its id."""
+        """Create and pay a test charge, which records one event. Returns the charge's id."""
         body = {"account_id": str(self.record.account_id), "amount": "10.00"}
         token = await self.token()
         made = await self.api.post("/v1/charges/pix", body, token=token, key=secrets.token_hex(8))
@@ -81,6 +81,7 @@ class Environment:
         return charge_id
 
     async def cancelled(self) -> str:
+        """Create and cancel a test charge, which records one event. Returns the charge's id."""
         body = {"account_id": str(self.record.account_id), "amount": "10.00"}
         token = await self.token()
         made = await self.api.post("/v1/charges/pix", body, token=token, key=secrets.token_hex(8))
@@ -102,7 +103,7 @@ class Environment:
         return found
 
     async def put(self, delivery_id: str, **columns: Any) -> None:
-        """Have a delivery be in some state, as the sender would leave it."""
+        """Store columns of a delivery, as the sender would leave them."""
         names = ", ".join(f"{name} = ${index}" for index, name in enumerate(columns, 2))
         await self.pool.execute(
             f"UPDATE webhook_delivery SET {names} WHERE delivery_id = $1",  # noqa: S608  names of this file
@@ -122,7 +123,7 @@ async def env(api: Api, pool: Pool) -> Environment:
     return Environment(api, pool, record)
 
 
-async def test_each_event_has_a_delivery_that_tells_everything_about_it(env: Environment) -> None:
+async def test_each_event_has_a_delivery_with_all_documented_fields(env: Environment) -> None:
     await env.listen("http://127.0.0.1:9/hook?of=mine")
     charge_id = await env.paid()
     (item,) = await env.deliveries()
@@ -137,7 +138,7 @@ async def test_each_event_has_a_delivery_that_tells_everything_about_it(env: Env
     assert (await env.get(f"{LIST}/{item['delivery_id']}")).json() == item
 
 
-async def test_attempts_show_when_how_long_and_what_was_answered(env: Environment) -> None:
+async def test_attempts_show_start_duration_status_and_the_receivers_answer(env: Environment) -> None:
     await env.listen()
     await env.paid()
     (item,) = await env.deliveries()
@@ -163,7 +164,7 @@ async def test_attempts_show_when_how_long_and_what_was_answered(env: Environmen
     assert item["next_attempt_at"] is None
 
 
-async def test_of_many_attempts_the_newest_twenty_are_shown(env: Environment) -> None:
+async def test_a_delivery_shows_its_twenty_newest_attempts(env: Environment) -> None:
     await env.listen()
     await env.paid()
     (item,) = await env.deliveries()
@@ -177,7 +178,7 @@ async def test_of_many_attempts_the_newest_twenty_are_shown(env: Environment) ->
     assert item["attempt_count"] == 47
 
 
-async def test_filters_show_what_they_name_and_nothing_else(env: Environment) -> None:
+async def test_each_filter_of_the_delivery_list_returns_exactly_the_matching_deliveries(env: Environment) -> None:
     await env.listen()
     paid = [await env.paid() for _ in range(3)]
     cancelled = await env.cancelled()
@@ -211,7 +212,7 @@ async def test_filters_show_what_they_name_and_nothing_else(env: Environment) ->
 
 
 @pytest.mark.parametrize("query", ["", "&state=pending", "&type=payment.received&state=pending", "&order=asc"])
-async def test_a_walk_sees_every_delivery_once(env: Environment, query: str) -> None:
+async def test_paging_by_cursor_returns_every_delivery_once(env: Environment, query: str) -> None:
     await env.listen()
     for _ in range(5):
         await env.paid()
@@ -225,7 +226,7 @@ async def test_a_walk_sees_every_delivery_once(env: Environment, query: str) -> 
     assert seen == ([1, 2, 3, 4, 5] if "asc" in query else [5, 4, 3, 2, 1])
 
 
-async def test_a_cursor_is_of_one_walk_of_one_account_and_mode(env: Environment) -> None:
+async def test_a_delivery_cursor_is_refused_with_other_filters_account_or_mode(env: Environment) -> None:
     await env.listen()
     for _ in range(2):
         await env.paid()
@@ -253,11 +254,11 @@ async def test_a_cursor_is_of_one_walk_of_one_account_and_mode(env: Environment)
         ("created_from=2026-03-02&created_to=2026-03-01", "DATE_RANGE_INVALID"),
     ],
 )  # fmt: skip
-async def test_a_filter_that_cannot_be_read_is_refused(api: Api, query: str, code: str) -> None:
+async def test_an_invalid_filter_of_the_delivery_list_is_refused(api: Api, query: str, code: str) -> None:
     assert (await api.get(f"{LIST}?{query}", token=await api.token())).code() == code
 
 
-async def test_a_delivery_of_anybody_else_is_like_none(env: Environment) -> None:
+async def test_a_delivery_of_another_account_or_mode_is_answered_like_an_unknown_id(env: Environment) -> None:
     await env.listen()
     await env.paid()
     (item,) = await env.deliveries()
@@ -282,7 +283,9 @@ async def test_a_delivery_of_anybody_else_is_like_none(env: Environment) -> None
     assert (await env.get(f"{LIST}", "production")).json() == {"data": [], "next_cursor": None}
 
 
-async def test_reading_takes_a_scope_that_reads_and_sending_again_one_that_acts(env: Environment) -> None:
+async def test_listing_deliveries_requires_a_read_scope_and_redelivery_requires_charges_create(
+    env: Environment,
+) -> None:
     await env.listen()
     await env.paid()
     (item,) = await env.deliveries()
@@ -300,7 +303,9 @@ async def test_reading_takes_a_scope_that_reads_and_sending_again_one_that_acts(
 
 
 @pytest.mark.parametrize("state", [each for each in STATES if each != "sending"])
-async def test_sent_again_it_is_the_same_delivery_due_at_once_and_from_the_start(env: Environment, state: str) -> None:
+async def test_redelivery_makes_the_same_delivery_due_at_once_with_a_fresh_retry_schedule(
+    env: Environment, state: str
+) -> None:
     await env.listen()
     await env.paid()
     (before,) = await env.deliveries()
@@ -321,11 +326,11 @@ async def test_sent_again_it_is_the_same_delivery_due_at_once_and_from_the_start
     assert len(await env.deliveries()) == 1
 
 
-async def test_what_left_the_feed_is_shown_but_cannot_be_sent_again(env: Environment) -> None:
+async def test_a_delivery_whose_event_left_the_feed_is_shown_but_cannot_be_redelivered(env: Environment) -> None:
     await env.listen()
     await env.paid()
     (item,) = await env.deliveries()
-    # In a month that is no more, as it is after 400 days.
+    # The month's partition of the feed no longer exists, as after 400 days.
     await env.put(item["delivery_id"], state="delivered", created_at=datetime.now(UTC) - timedelta(days=500))
     assert (await env.get(f"{LIST}/{item['delivery_id']}")).status == 200
     reply = await env.post(f"{LIST}/{item['delivery_id']}/redeliver")
@@ -333,7 +338,7 @@ async def test_what_left_the_feed_is_shown_but_cannot_be_sent_again(env: Environ
     assert (await env.row(item["delivery_id"]))["state"] == "delivered"
 
 
-async def test_what_is_being_sent_is_not_sent_twice(env: Environment) -> None:
+async def test_redelivery_does_not_change_a_delivery_that_is_being_sent(env: Environment) -> None:
     await env.listen()
     await env.paid()
     (item,) = await env.deliveries()
@@ -347,8 +352,8 @@ async def test_what_is_being_sent_is_not_sent_twice(env: Environment) -> None:
     assert await env.row(item["delivery_id"]) == before
 
 
-async def test_an_attempt_is_told_of_once_the_delivery_is_no_longer_being_sent(env: Environment) -> None:
-    """Rows and attempts are read one after the other: here the second attempt has ended in between."""
+async def test_an_attempt_is_shown_only_when_its_delivery_is_no_longer_being_sent(env: Environment) -> None:
+    """Deliveries and attempts are read by two statements: here the second attempt ends between them."""
     await env.listen()
     await env.paid()
     (item,) = await env.deliveries()
@@ -365,7 +370,7 @@ async def test_an_attempt_is_told_of_once_the_delivery_is_no_longer_being_sent(e
     assert [each["attempt"] for each in delivered["attempts"]] == [1, 2]
 
 
-async def test_an_answer_stored_while_it_is_asked_for_again_is_no_error(env: Environment) -> None:
+async def test_redelivery_succeeds_while_the_worker_stores_the_attempts_result(env: Environment) -> None:
     await env.listen()
     await env.paid()
     (item,) = await env.deliveries()
@@ -373,20 +378,20 @@ async def test_an_answer_stored_while_it_is_asked_for_again_is_no_error(env: Env
     async with env.pool.acquire() as storing:
         change = storing.transaction()
         await change.start()
-        # What is delivered is kept in another partition: the row that is waited for moves.
+        # Delivered rows live in another partition: the row that the redelivery waits for moves.
         await storing.execute(
             "UPDATE webhook_delivery SET state = 'delivered' WHERE delivery_id = $1", UUID(item["delivery_id"])
         )
         again = asyncio.create_task(env.post(f"{LIST}/{item['delivery_id']}/redeliver"))
         async with asyncio.timeout(30):
-            while not await env.waits_for_a_row():  # noqa: ASYNC110
+            while not await env.a_query_waits_for_a_delivery_row():  # noqa: ASYNC110
                 await asyncio.sleep(0.02)
         await change.commit()
     reply = await again
     assert (reply.status, reply.json()["state"]) == (202, "pending")
 
 
-async def test_while_the_endpoint_is_paused_one_by_hand_is_tried_and_a_range_is_held(env: Environment) -> None:
+async def test_at_a_paused_endpoint_a_single_redelivery_is_sent_and_a_range_is_held(env: Environment) -> None:
     endpoint_id = await env.listen()
     for _ in range(2):
         await env.paid()
@@ -405,12 +410,12 @@ async def test_while_the_endpoint_is_paused_one_by_hand_is_tried_and_a_range_is_
     assert all(datetime.now(UTC) - at < timedelta(minutes=1) for at in since)
 
 
-async def test_a_range_reaches_an_endpoint_that_was_registered_later(env: Environment) -> None:
+async def test_a_range_redelivers_events_older_than_the_endpoint(env: Environment) -> None:
     charges = [await env.paid() for _ in range(3)]
     charges.append(await env.cancelled())
     assert await env.deliveries() == []
     given = {"from_sequence": 2, "to_sequence": 1_000}
-    assert (await env.post("/v1/events/redeliver", given)).json() == {"deliveries": 0}  # nobody to be told
+    assert (await env.post("/v1/events/redeliver", given)).json() == {"deliveries": 0}  # no endpoint is registered
     await env.listen()
     reply = await env.post("/v1/events/redeliver", given)
     assert (reply.status, reply.json()) == (202, {"deliveries": 3})
@@ -418,14 +423,14 @@ async def test_a_range_reaches_an_endpoint_that_was_registered_later(env: Enviro
     assert [each["charge_id"] for each in made] == charges[1:]
     feed = (await env.get("/v1/events?after_sequence=1")).json()["data"]
     assert [each["event_id"] for each in made] == [each["event_id"] for each in feed]
-    # In the order of the feed.
+    # They are due in the order of the feed.
     assert [each["next_attempt_at"] for each in made] == sorted({each["next_attempt_at"] for each in made})
     again = await env.post("/v1/events/redeliver", given)
     assert again.json() == {"deliveries": 3}
     assert await env.deliveries("&order=asc") == made
 
 
-async def test_a_range_sends_again_what_was_delivered_but_not_what_waits(env: Environment) -> None:
+async def test_a_range_resets_delivered_and_retrying_deliveries_but_not_one_never_attempted(env: Environment) -> None:
     await env.listen()
     for _ in range(4):
         await env.paid()
@@ -433,7 +438,7 @@ async def test_a_range_sends_again_what_was_delivered_but_not_what_waits(env: En
     first, second, third, last = [each["delivery_id"] for each in made]
     now, later = datetime.now(UTC), datetime.now(UTC) + timedelta(hours=1)
     await env.put(first, state="delivered", step=1, attempt=1, losses=4, delivered_at=now)
-    await env.put(second, step=4, attempt=4, due_at=now)  # on its way through the schedule, and due now
+    await env.put(second, step=4, attempt=4, due_at=now)  # at step 4 of the retry schedule, and due now
     await env.put(third, due_at=later)
     waits = await env.row(last)
     assert (await env.post("/v1/events/redeliver", {"from_sequence": 1, "to_sequence": 4})).json() == {"deliveries": 4}
@@ -445,7 +450,7 @@ async def test_a_range_sends_again_what_was_delivered_but_not_what_waits(env: En
     assert after[3] == waits
 
 
-async def test_a_range_leaves_out_kinds_the_endpoint_does_not_take_and_the_other_mode(env: Environment) -> None:
+async def test_a_range_skips_unsubscribed_event_kinds_and_the_other_mode(env: Environment) -> None:
     await env.listen()
     await env.paid()
     await env.cancelled()
@@ -469,14 +474,16 @@ async def test_a_range_leaves_out_kinds_the_endpoint_does_not_take_and_the_other
         (1, 2**63, "to_sequence"), (1, 10**30, "to_sequence"), (1, 10_001, "to_sequence"), ([], 1, "from_sequence"),
     ],
 )  # fmt: skip
-async def test_a_range_that_is_none_is_refused(api: Api, first: Any, last: Any, field: str) -> None:
+async def test_an_invalid_range_of_sequences_is_refused_by_its_field(
+    api: Api, first: Any, last: Any, field: str
+) -> None:
     given = {"from_sequence": first, "to_sequence": last}
     reply = await api.post("/v1/events/redeliver", given, token=await api.token())
     assert reply.code() == "VALIDATION_ERROR"
     assert [each["field"] for each in reply.json()["error"]["fields"]] == field.split()
 
 
-async def test_the_widest_range_is_served_in_time_also_ten_times_at_once(env: Environment) -> None:
+async def test_the_widest_range_is_redelivered_within_20_s_and_ten_at_once_within_60_s(env: Environment) -> None:
     endpoint_id = await env.listen()
     account_id = env.record.account_id
     await env.pool.execute(
@@ -488,8 +495,8 @@ async def test_the_widest_range_is_served_in_time_also_ten_times_at_once(env: En
     given = {"from_sequence": 2, "to_sequence": RANGE_MAX + 1}
 
     async def served() -> Any:
-        """On a busy machine some of ten wait too long for their turn (429) or for a lock (503), and are told to come
-        again."""
+        """Retry on 429 and 503: on a busy machine some of the ten requests wait too long for their turn (429) or for
+        a lock (503)."""
         while (reply := await env.post("/v1/events/redeliver", given)).status in (429, 503):  # noqa: ASYNC110
             await asyncio.sleep(0.2)
         return reply
@@ -509,12 +516,12 @@ async def test_the_widest_range_is_served_in_time_also_ten_times_at_once(env: En
     )
     assert rows is not None
     assert tuple(rows) == (10_000, 10_000)
-    # A second or two by itself; what looks at each of them for each takes many minutes on any machine.
+    # It takes a second or two; a statement that compares each delivery with every other takes many minutes anywhere.
     assert took_fresh < 20
     assert took_again < 60
 
 
-async def test_a_row_somebody_is_at_holds_nobody_up(env: Environment) -> None:
+async def test_a_locked_delivery_does_not_delay_the_redelivery_of_a_range(env: Environment) -> None:
     await env.listen()
     for _ in range(2):
         await env.paid()
@@ -532,7 +539,7 @@ async def test_a_row_somebody_is_at_holds_nobody_up(env: Environment) -> None:
     assert (await env.row(other["delivery_id"]))["state"] == "pending"
 
 
-async def test_the_states_told_are_those_the_table_allows(pool: Pool) -> None:
+async def test_the_states_of_the_api_are_those_of_the_partitions_of_webhook_delivery(pool: Pool) -> None:
     bounds = await pool.fetchval(
         "SELECT string_agg(pg_get_expr(c.relpartbound, c.oid), ' ')"
         " FROM pg_inherits i JOIN pg_class c ON c.oid = i.inhrelid WHERE i.inhparent = 'webhook_delivery'::regclass"
@@ -541,7 +548,7 @@ async def test_the_states_told_are_those_the_table_allows(pool: Pool) -> None:
 
 
 class Merchant(ThreadingHTTPServer):
-    """A merchant's server on a real socket: answers the statuses given in turn, then 200."""
+    """A merchant's server on a real socket: it answers the given statuses in turn, then 200."""
 
     def __init__(self, *statuses: int) -> None:
         super().__init__(("127.0.0.1", 0), _Post)
@@ -575,7 +582,7 @@ def client() -> Iterator[Merchant]:
         server.shutdown()
 
 
-async def test_a_delivery_sent_again_arrives_with_the_same_id_and_bytes_and_a_new_signature(
+async def test_a_redelivery_arrives_with_the_same_id_and_body_and_a_new_signature(
     system: System, client: Merchant
 ) -> None:
     async with new_merchant(system) as env:
@@ -608,7 +615,9 @@ async def test_a_delivery_sent_again_arrives_with_the_same_id_and_bytes_and_a_ne
         assert item["attempt_count"] == 3
 
 
-async def test_a_merchant_who_registers_late_is_told_everything_in_order(system: System, client: Merchant) -> None:
+async def test_an_endpoint_registered_late_receives_every_event_of_a_redelivered_range(
+    system: System, client: Merchant
+) -> None:
     client.statuses.clear()
     async with new_merchant(system) as env:
         for _ in range(4):
@@ -621,8 +630,8 @@ async def test_a_merchant_who_registers_late_is_told_everything_in_order(system:
         for item in feed:
             for name in ("type", "sequence", "created_at"):
                 item.pop(name)
-        told = [json.loads(body) for _, body in client.received]
-        assert sorted(told, key=lambda each: str(each["event_id"])) == sorted(
+        received_events = [json.loads(body) for _, body in client.received]
+        assert sorted(received_events, key=lambda each: str(each["event_id"])) == sorted(
             feed, key=lambda each: str(each["event_id"])
         )
 
@@ -680,7 +689,7 @@ FILTERS: dict[str, tuple[dict[str, Any], int]] = {
     "days": ({"created_from": MIDDLE, "created_to": MIDDLE + timedelta(days=1)}, 1),
     "state": ({"states": ("delivered",)}, len(KINDS)),
     "rare state": ({"states": ("stuck",)}, len(KINDS)),
-    "state that none has": ({"states": ("held",)}, len(KINDS)),
+    "state without deliveries": ({"states": ("held",)}, len(KINDS)),
     "kind": ({"types": ("payment.received",)}, len(STATES)),
     "rare kind": ({"types": ("charge.refunded",)}, len(STATES)),
     "state and kind": ({"states": ("pending", "stuck"), "types": ("charge.cancelled",)}, 2),
@@ -705,7 +714,7 @@ async def seeded(table_owner: Pool) -> AsyncIterator[Any]:
 @pytest.mark.parametrize("walked", ["first page", "in the middle"])
 @pytest.mark.parametrize("order", list(SortOrder))
 @pytest.mark.parametrize("name", FILTERS)
-async def test_a_page_of_deliveries_is_index_ranges(
+async def test_a_page_of_deliveries_reads_one_index_range_for_each_state_or_kind(
     seeded: Any, name: str, order: SortOrder, walked: str, mode: str
 ) -> None:
     given, ranges = FILTERS[name]
@@ -717,12 +726,12 @@ async def test_a_page_of_deliveries_is_index_ranges(
     explained = Explained(seeded, mode)
     filters = DeliveryFilters(**given, order=order)
     await delivery_page(explained, Owner(BIG, Mode.SANDBOX), filters, after, LIMIT)  # type: ignore[arg-type]
-    # A row costs its own and the one of its event; the endpoint is the same block for all.
+    # Each row costs a read of its own and one of its event; the endpoint's block is the same for all.
     assert_cheap(explained.plans, ranges=ranges + 2, page=LIMIT + 1)
 
 
-# So many merchants with one open delivery each: by its statistics an endpoint has one, whichever is asked about, and
-# the index without the kind has a level less.
+# 15,000 merchants with one open delivery each: by the statistics every endpoint has one, whichever is queried, and the
+# index without the kind is one level lower.
 _OTHERS = (
     """
     INSERT INTO account (account_id, name, document, city, kyc, pix_key, created_at)
@@ -746,8 +755,8 @@ _OTHERS = (
 
 
 @pytest.mark.parametrize("order", list(SortOrder))
-@pytest.mark.parametrize("name", ["state that none has", "kind", "rare kind"])
-async def test_a_page_of_a_state_is_index_ranges_however_few_deliveries_others_have(
+@pytest.mark.parametrize("name", ["state without deliveries", "kind", "rare kind"])
+async def test_a_page_by_state_reads_index_ranges_when_most_endpoints_have_one_delivery(
     seeded: Any, name: str, order: SortOrder
 ) -> None:
     given, ranges = FILTERS[name]
@@ -765,7 +774,7 @@ async def test_a_page_of_a_state_is_index_ranges_however_few_deliveries_others_h
 
 
 @pytest.mark.parametrize("mode", ["force_custom_plan", "force_generic_plan"])
-async def test_the_attempts_of_a_page_are_one_range_for_each_delivery(seeded: Any, mode: str) -> None:
+async def test_the_attempts_of_a_page_cost_one_index_range_for_each_delivery(seeded: Any, mode: str) -> None:
     page = await delivery_page(seeded, Owner(BIG, Mode.SANDBOX), DeliveryFilters(), None, LIMIT)
     assert sum(len(each.attempts) for each in page[0]) == 150
     explained = Explained(seeded, mode)

@@ -1,6 +1,6 @@
-"""Withdrawals over the API (contract section 13): what is asked for, answered and refused, and what the wallet says.
+"""Withdrawals over the API (contract section 13): answers, refusals, idempotency keys, and the wallet's entries.
 
-No worker runs here by itself: a withdrawal is pending until a test has the worker do what is due.
+No worker runs by itself: a withdrawal is pending until the test runs the worker.
 """
 
 import asyncio
@@ -42,7 +42,7 @@ FIELDS = [
 
 
 class Environment:
-    """A merchant with money, by his production credential, and the worker who sends it."""
+    """A merchant with 100.00 in his wallet, with his production credential, and the worker that sends withdrawals."""
 
     def __init__(self, api: Api, pool: Pool, context: Context, record: MerchantCreated) -> None:
         self.api = api
@@ -79,8 +79,8 @@ class Environment:
     async def balance(self) -> str:
         return str((await self.read(f"/v1/accounts/{self.account_id}/balance"))["balance"])
 
-    async def works(self) -> None:
-        """Time passes, and the worker does what is due."""
+    async def run_worker(self) -> None:
+        """Make the account's waiting orders due and run the worker."""
         await self.pool.execute(
             "UPDATE bank_order SET due_at = '-infinity' WHERE state = 'waiting' AND account_id = $1"
             " AND kind = 'withdrawal_send'", self.account_id,
@@ -88,6 +88,7 @@ class Environment:
         await WithdrawalOrderWorker(self.context).drain()
 
     async def bank(self, *, fails: bool = False) -> None:
+        """Have the simulated bank settle transfers at once, or fail them."""
         bank: Any = self.context.banks.production[BANK]
         await bank.transfers.set_rules(ReturnRules(settle_after_s=0, fails=fails))
 
@@ -115,10 +116,10 @@ async def env(api: Api, pool: Pool, context: Context) -> Environment:
     return made
 
 
-# What is answered
+# Answers
 
 
-async def test_a_withdrawal_is_answered_as_it_was_asked_for(env: Environment) -> None:
+async def test_a_withdrawal_is_answered_with_every_field_and_debits_the_balance(env: Environment) -> None:
     made = await env.withdraw("10.5", description="Aluguel", external_id="saque 7")
     assert list(made) == FIELDS
     assert UUID(made["withdrawal_id"]).version == 7
@@ -133,9 +134,9 @@ async def test_a_withdrawal_is_answered_as_it_was_asked_for(env: Environment) ->
     assert await env.balance() == "89.50"
 
 
-async def test_what_is_asked_for_goes_to_the_accounts_own_key_and_is_told(env: Environment) -> None:
+async def test_a_withdrawal_is_sent_to_the_accounts_own_key_and_reported_by_an_event(env: Environment) -> None:
     made = await env.withdraw("30.00", description="Açaí & cia", external_id="s1")
-    await env.works()
+    await env.run_worker()
     found = await env.get(f"/{made['withdrawal_id']}")
     assert (found["status"], found["failure_code"]) == ("succeeded", None)
     sent = await env.pool.fetchrow("SELECT * FROM simulated_transfer WHERE id = $1", UUID(made["withdrawal_id"]).hex)
@@ -156,11 +157,11 @@ async def test_what_is_asked_for_goes_to_the_accounts_own_key_and_is_told(env: E
     assert (await env.read("/v1/events?external_id=s1"))["data"] == [event]
 
 
-async def test_a_failed_one_gives_the_money_back_and_says_why(env: Environment) -> None:
+async def test_a_failed_withdrawal_is_credited_back_and_shows_its_failure_code(env: Environment) -> None:
     made = await env.withdraw("30.00")
     assert await env.balance() == "70.00"
     await env.bank(fails=True)
-    await env.works()
+    await env.run_worker()
     found = await env.get(f"/{made['withdrawal_id']}")
     assert (found["status"], found["failure_code"], found["end_to_end_id"]) == ("failed", "NOT_CARRIED_OUT", None)
     assert await env.balance() == "100.00"
@@ -170,11 +171,11 @@ async def test_a_failed_one_gives_the_money_back_and_says_why(env: Environment) 
     assert "external_id" not in event
 
 
-async def test_the_ledger_tells_each_line_with_its_withdrawal(env: Environment) -> None:
+async def test_each_ledger_entry_of_a_withdrawal_names_it(env: Environment) -> None:
     first, second, third = [await env.withdraw(each, external_id="x") for each in ("10.00", "20.00", "30.00")]
     await env.cancel(second["withdrawal_id"])
     await env.bank(fails=True)
-    await env.works()
+    await env.run_worker()
     lines = (await env.read(f"/v1/accounts/{env.account_id}/ledger?order=asc"))["data"]
     assert [(line["type"], line["direction"], line["amount"], line["balance_after"]) for line in lines[:5]] == [
         ("payment", "credit", "100.00", "100.00"),
@@ -192,30 +193,30 @@ async def test_the_ledger_tells_each_line_with_its_withdrawal(env: Environment) 
     assert lines[-1]["balance_after"] == await env.balance() == "100.00"
 
 
-async def test_webhooks_tell_an_endpoint_that_asked_for_it(env: Environment) -> None:
+async def test_withdrawal_events_are_delivered_only_to_endpoints_that_subscribed(env: Environment) -> None:
     async with transaction(env.pool) as conn:
         await set_endpoint(
             conn, env.account_id, "https://loja.example.com/hook", allow_private=False, now=datetime.now(UTC),
             seal=SEAL, chance=secrets.token_bytes(32),
         )  # fmt: skip
     await env.withdraw("9.00")
-    await env.works()
+    await env.run_worker()
     async with transaction(env.pool) as conn:
         await choose_kinds(conn, env.account_id, [EventKind.WITHDRAWAL_SUCCEEDED, EventKind.WITHDRAWAL_FAILED])
     await env.withdraw("10.00")
-    await env.works()
+    await env.run_worker()
     await env.bank(fails=True)
     await env.withdraw("11.00")
-    await env.works()
+    await env.run_worker()
     reply = await env.api.get("/v1/webhook-deliveries", token=await env.token())
-    told = [(each["type"], each["charge_id"], each["sequence"]) for each in reply.json()["data"]]
-    assert told == [("withdrawal.failed", None, 4), ("withdrawal.succeeded", None, 3)]
+    deliveries = [(each["type"], each["charge_id"], each["sequence"]) for each in reply.json()["data"]]
+    assert deliveries == [("withdrawal.failed", None, 4), ("withdrawal.succeeded", None, 3)]
 
 
 # Keys
 
 
-async def test_one_key_makes_one_withdrawal_however_many_ask_at_once(env: Environment) -> None:
+async def test_twenty_equal_requests_at_once_make_one_withdrawal(env: Environment) -> None:
     key = secrets.token_hex(8)
     replies = await asyncio.gather(*(env.ask({"amount": "10.00"}, key=key) for _ in range(20)))
     assert sorted(reply.status for reply in replies) == [200] * 19 + [201]
@@ -223,10 +224,10 @@ async def test_one_key_makes_one_withdrawal_however_many_ask_at_once(env: Enviro
     assert await env.balance() == "90.00"
 
 
-async def test_a_replay_tells_how_it_is_now_even_when_it_could_not_be_asked_for_any_more(env: Environment) -> None:
+async def test_a_replay_answers_the_withdrawal_as_it_is_now_also_after_kyc_was_rejected(env: Environment) -> None:
     key = secrets.token_hex(8)
     made = (await env.ask({"amount": "100.00"}, key=key)).json()
-    await env.works()
+    await env.run_worker()
     await env.pool.execute("UPDATE account SET kyc = 'rejected' WHERE account_id = $1", env.account_id)
     again = await env.ask({"amount": "100.00"}, key=key)
     assert (again.status, again.header("idempotent-replayed"), again.header("idempotency-key")) == (200, "true", key)
@@ -239,7 +240,7 @@ async def test_a_replay_tells_how_it_is_now_even_when_it_could_not_be_asked_for_
     )  # fmt: skip
 
 
-async def test_what_was_refused_keeps_no_key(env: Environment) -> None:
+async def test_a_refused_withdrawal_does_not_use_up_its_key(env: Environment) -> None:
     key = secrets.token_hex(8)
     assert (await env.ask({"amount": "100.01"}, key=key)).code() == "INSUFFICIENT_BALANCE"
     await put_money(env.pool, env.account_id, 1)
@@ -247,24 +248,24 @@ async def test_what_was_refused_keeps_no_key(env: Environment) -> None:
     assert await env.balance() == "0.00"
 
 
-# What is refused
+# Refusals
 
 
 @pytest.mark.parametrize("amount", [None, 10, "", "0.00", "-1.00", "1.001", "1e3", "٣", "99999999999.00", ["10.00"]])
-async def test_an_amount_that_is_none_is_refused_as_such(env: Environment, amount: Any) -> None:
+async def test_an_invalid_or_missing_amount_is_amount_invalid(env: Environment, amount: Any) -> None:
     assert (await env.ask({"amount": amount})).code() == "AMOUNT_INVALID"
     assert (await env.ask({})).code() == "AMOUNT_INVALID"
 
 
 @pytest.mark.parametrize(("amount", "status"), [("0.99", 422), ("1.00", 201), ("1", 201)])
-async def test_the_least_is_one_real(env: Environment, amount: str, status: int) -> None:
+async def test_the_minimum_of_a_withdrawal_is_one_real(env: Environment, amount: str, status: int) -> None:
     reply = await env.ask({"amount": amount})
     assert reply.status == status
     if status == 422:
         assert reply.code() == "WITHDRAWAL_BELOW_MINIMUM"
 
 
-async def test_the_balance_must_cover_it_also_when_many_ask_at_once(env: Environment) -> None:
+async def test_concurrent_withdrawals_never_exceed_the_balance(env: Environment) -> None:
     replies = await asyncio.gather(*(env.ask({"amount": "30.00"}) for _ in range(8)))
     assert sorted(reply.status for reply in replies) == [201] * 3 + [422] * 5
     assert {reply.code() for reply in replies if reply.status == 422} == {"INSUFFICIENT_BALANCE"}
@@ -273,7 +274,7 @@ async def test_the_balance_must_cover_it_also_when_many_ask_at_once(env: Environ
     assert [line["sequence"] for line in lines] == [1, 2, 3, 4]
 
 
-async def test_an_account_that_is_not_approved_withdraws_nothing_and_reads_everything(env: Environment) -> None:
+async def test_an_account_without_kyc_cannot_withdraw_but_can_read_and_cancel(env: Environment) -> None:
     made = await env.withdraw("10.00")
     await env.pool.execute("UPDATE account SET kyc = 'pending' WHERE account_id = $1", env.account_id)
     assert (await env.ask({"amount": "10.00"})).code() == "KYC_REQUIRED"
@@ -282,7 +283,7 @@ async def test_an_account_that_is_not_approved_withdraws_nothing_and_reads_every
     assert (await env.cancel(made["withdrawal_id"])).status == 200
 
 
-async def test_without_a_registered_key_there_is_nowhere_to_send_it(env: Environment) -> None:
+async def test_an_account_without_a_registered_pix_key_cannot_withdraw(env: Environment) -> None:
     await env.pool.execute("UPDATE account SET pix_key = '' WHERE account_id = $1", env.account_id)
     reply = await env.ask({"amount": "10.00"})
     assert reply.code() == "VALIDATION_ERROR"
@@ -299,7 +300,7 @@ async def test_without_a_registered_key_there_is_nowhere_to_send_it(env: Environ
         ("+5511987654321", "+551***4321"),
     ],
 )
-async def test_a_key_is_shown_only_as_far_as_its_owner_knows_it_again(
+async def test_the_pix_key_of_a_withdrawal_is_masked_and_not_in_the_journal(
     env: Environment, pix_key: str, shown: str
 ) -> None:
     await env.pool.execute("UPDATE account SET pix_key = $2 WHERE account_id = $1", env.account_id, pix_key)
@@ -311,10 +312,10 @@ async def test_a_key_is_shown_only_as_far_as_its_owner_knows_it_again(
     assert pix_key not in written
 
 
-async def test_it_goes_where_the_key_pointed_when_it_was_asked_for(env: Environment) -> None:
+async def test_a_withdrawal_is_sent_to_the_key_registered_at_its_creation(env: Environment) -> None:
     made = await env.withdraw("10.00")
     await env.pool.execute("UPDATE account SET pix_key = 'x@example.com' WHERE account_id = $1", env.account_id)
-    await env.works()
+    await env.run_worker()
     sent = await env.pool.fetchval(
         "SELECT pix_key FROM simulated_transfer WHERE id = $1", UUID(made["withdrawal_id"]).hex
     )
@@ -329,7 +330,9 @@ async def test_it_goes_where_the_key_pointed_when_it_was_asked_for(env: Environm
         ({"amount": "10.00", "external_id": "a\x00b"}, "external_id"),
     ],
 )
-async def test_fields_are_of_the_documented_shape(env: Environment, body: Any, field: str) -> None:
+async def test_a_malformed_field_of_a_withdrawal_is_refused_by_its_name(
+    env: Environment, body: Any, field: str
+) -> None:
     reply = await env.ask(body)
     assert reply.code() == "VALIDATION_ERROR"
     assert [each["field"] for each in reply.json()["error"]["fields"]] == [field]
@@ -338,7 +341,7 @@ async def test_fields_are_of_the_documented_shape(env: Environment, body: Any, f
 # Cancelling
 
 
-async def test_a_pending_one_is_cancelled_and_never_sent(env: Environment) -> None:
+async def test_a_pending_withdrawal_is_cancelled_and_never_sent(env: Environment) -> None:
     made = await env.withdraw("40.00")
     reply = await env.cancel(made["withdrawal_id"])
     assert reply.status == 200
@@ -346,7 +349,7 @@ async def test_a_pending_one_is_cancelled_and_never_sent(env: Environment) -> No
     assert (found["status"], found["version"]) == ("cancelled", 2)
     assert found["completed_at"] is not None
     assert await env.balance() == "100.00"
-    await env.works()
+    await env.run_worker()
     assert await env.get(f"/{made['withdrawal_id']}") == found
     assert (
         await env.pool.fetchval(
@@ -358,29 +361,29 @@ async def test_a_pending_one_is_cancelled_and_never_sent(env: Environment) -> No
     assert await env.balance() == "100.00"
 
 
-async def test_what_the_bank_has_been_asked_for_cannot_be_cancelled(env: Environment) -> None:
+async def test_a_withdrawal_that_was_sent_to_the_bank_cannot_be_cancelled(env: Environment) -> None:
     made = await env.withdraw("40.00")
     bank: Any = env.context.banks.production[BANK]
     await bank.transfers.set_rules(ReturnRules(settle_after_s=60, fails=False))
-    await env.works()
+    await env.run_worker()
     assert (await env.get(f"/{made['withdrawal_id']}"))["status"] == "processing"
     assert (await env.cancel(made["withdrawal_id"])).code() == "WITHDRAWAL_NOT_CANCELLABLE"
     assert await env.balance() == "60.00"
 
 
-async def test_cancelling_twice_at_once_gives_the_money_back_once(env: Environment) -> None:
+async def test_concurrent_cancellations_credit_the_withdrawal_back_once(env: Environment) -> None:
     made = await env.withdraw("40.00")
     replies = await asyncio.gather(*(env.cancel(made["withdrawal_id"]) for _ in range(5)))
     assert sorted(reply.status for reply in replies) == [200] + [409] * 4
     assert await env.balance() == "100.00"
 
 
-async def test_cancelling_and_sending_at_once_never_do_both(env: Environment) -> None:
+async def test_a_withdrawal_cancelled_while_the_worker_sends_is_either_sent_or_cancelled(env: Environment) -> None:
     made = [await env.withdraw("1.00") for _ in range(12)]
-    sending = asyncio.create_task(env.works())
+    sending = asyncio.create_task(env.run_worker())
     replies = await asyncio.gather(*(env.cancel(each["withdrawal_id"]) for each in made))
     await sending
-    await env.works()
+    await env.run_worker()
     cancelled = sum(reply.status == 200 for reply in replies)
     sent = await env.pool.fetchval(
         "SELECT count(*) FROM simulated_transfer WHERE id = ANY($1)",
@@ -390,13 +393,13 @@ async def test_cancelling_and_sending_at_once_never_do_both(env: Environment) ->
 
 
 @pytest.mark.parametrize("withdrawal_id", ["x", "00000000-0000-7000-8000-000000000000"])
-async def test_what_nobody_has_is_not_found(env: Environment, withdrawal_id: str) -> None:
+async def test_an_unknown_withdrawal_is_not_found(env: Environment, withdrawal_id: str) -> None:
     reply = await env.api.get(f"{PATH}/{withdrawal_id}", token=await env.token())
     assert reply.code() == "WITHDRAWAL_NOT_FOUND"
     assert (await env.cancel(withdrawal_id)).code() == "WITHDRAWAL_NOT_FOUND"
 
 
-async def test_anothers_withdrawal_is_like_none(env: Environment) -> None:
+async def test_a_withdrawal_of_another_account_is_answered_like_an_unknown_id(env: Environment) -> None:
     made = await env.withdraw("10.00")
     other = await env.api.token(env.api.second, "production")
     unknown = await env.api.get(f"{PATH}/{uuid4()}", token=other)
@@ -408,10 +411,10 @@ async def test_anothers_withdrawal_is_like_none(env: Environment) -> None:
     assert made["withdrawal_id"] not in str(listed.json())
 
 
-# Who may
+# Modes and scopes
 
 
-async def test_test_credentials_are_told_so_before_anything_else(env: Environment) -> None:
+async def test_a_test_credential_gets_sandbox_only_before_any_other_refusal(env: Environment) -> None:
     narrow = await env.token("charges:read", "test")
     for token in (await env.token(mode="test"), narrow):
         replies = [
@@ -424,7 +427,7 @@ async def test_test_credentials_are_told_so_before_anything_else(env: Environmen
         assert {reply.code() for reply in replies} == {"SANDBOX_ONLY"}
 
 
-async def test_each_route_asks_for_its_scope(env: Environment) -> None:
+async def test_each_withdrawal_route_requires_its_scope(env: Environment) -> None:
     reading, acting = await env.token("payments:read"), await env.token("withdrawals:create")
     made = await env.withdraw("10.00")
     one = f"{PATH}/{made['withdrawal_id']}"
@@ -441,7 +444,7 @@ async def test_each_route_asks_for_its_scope(env: Environment) -> None:
 # The list
 
 
-async def test_the_list_walks_them_all_in_either_order(env: Environment) -> None:
+async def test_the_list_pages_through_all_withdrawals_in_either_order(env: Environment) -> None:
     made = [(await env.withdraw("1.00", external_id=f"n{number}"))["withdrawal_id"] for number in range(7)]
     for order, wanted in (("asc", made), ("desc", made[::-1])):
         walked: list[str] = []
@@ -456,7 +459,7 @@ async def test_the_list_walks_them_all_in_either_order(env: Environment) -> None
     assert len((await env.get())["data"]) == 7
 
 
-async def test_the_lists_filters_leave_out_everything_else(env: Environment) -> None:
+async def test_each_filter_of_the_withdrawal_list_returns_exactly_the_matching_ones(env: Environment) -> None:
     done, cancelled, pending = [await env.withdraw("1.00", external_id=each) for each in "abc"]
     await env.cancel(cancelled["withdrawal_id"])
     await env.pool.execute(
@@ -488,12 +491,12 @@ async def test_the_lists_filters_leave_out_everything_else(env: Environment) -> 
         ("created_from=2026-02-02&created_to=2026-02-01", "DATE_RANGE_INVALID"),
     ],
 )  # fmt: skip
-async def test_a_list_refuses_what_it_does_not_know(env: Environment, query: str, code: str) -> None:
+async def test_an_invalid_filter_of_the_withdrawal_list_is_refused(env: Environment, query: str, code: str) -> None:
     reply = await env.api.get(f"{PATH}?{query}", token=await env.token())
     assert reply.code() == code
 
 
-async def test_a_cursor_is_of_its_list_and_filters_only(env: Environment) -> None:
+async def test_a_withdrawal_cursor_is_refused_with_other_filters_or_on_another_list(env: Environment) -> None:
     for _ in range(3):
         await env.withdraw("1.00")
     cursor = (await env.get("?limit=1"))["next_cursor"]
@@ -503,10 +506,10 @@ async def test_a_cursor_is_of_its_list_and_filters_only(env: Environment) -> Non
     assert (await env.api.get(f"/v1/refunds?cursor={cursor}", token=await env.token())).code() == "CURSOR_INVALID"
 
 
-# The document, and the books
+# The OpenAPI document, the books, mail
 
 
-async def test_answers_are_as_the_openapi_document_says(env: Environment) -> None:
+async def test_answers_of_the_withdrawal_routes_conform_to_the_openapi_document(env: Environment) -> None:
     document = (await env.api.get("/v1/openapi.json", token=None)).json()
     token = await env.token()
 
@@ -527,10 +530,10 @@ async def test_answers_are_as_the_openapi_document_says(env: Environment) -> Non
         await post(cancel, f"{PATH}/{made['withdrawal_id']}/cancel", None)
     await post(cancel, f"{PATH}/x/cancel", None)
     await env.withdraw("5.00")
-    await env.works()
+    await env.run_worker()
     await env.bank(fails=True)
     failed = await env.withdraw("5.00")
-    await env.works()
+    await env.run_worker()
     for withdrawal_id in (made["withdrawal_id"], failed["withdrawal_id"], "x"):
         conforms(document, "get", ONE, await env.api.get(f"{PATH}/{withdrawal_id}", token=token))
     for path in (PATH, "/v1/events", "/v1/webhook-deliveries"):
@@ -542,7 +545,7 @@ async def test_answers_are_as_the_openapi_document_says(env: Environment) -> Non
     conforms(document, "post", PATH, await env.api.post(PATH, {"amount": "1.00"}, token=test, key="k"))
 
 
-async def test_the_books_agree_after_all_of_this(pool: Pool, servers: Any, env: Environment) -> None:
+async def test_ledger_and_balance_agree_after_withdrawals(pool: Pool, servers: Any, env: Environment) -> None:
     found = await verify(servers.database_url)
     assert [each for each in found if "withdrawal" in each.table + each.what] == []
     mine = await pool.fetchrow(
@@ -553,15 +556,15 @@ async def test_the_books_agree_after_all_of_this(pool: Pool, servers: Any, env: 
     assert mine["lines"] == mine["balance"]
 
 
-async def test_owners_are_mailed_of_a_programs_withdrawals_at_once_and_then_once_an_hour(env: Environment) -> None:
+async def test_owners_are_mailed_about_withdrawals_by_a_credential_at_once_then_hourly(env: Environment) -> None:
     await env.pool.execute(
         "INSERT INTO dashboard_user (email, account_id, role, created_at) VALUES ($1, $2, 'owner', now())",
         f"{secrets.token_hex(6)}@example.com", env.account_id,
     )  # fmt: skip
     began = datetime.now(UTC)
 
-    async def told(at: datetime) -> list[tuple[str, dict[str, str]]]:
-        """What the letters say that were written by then, each once for each owner."""
+    async def mails_written_by(at: datetime) -> list[tuple[str, dict[str, str]]]:
+        """The mails written by then. Asserts that each owner gets each mail once."""
         env.context.now = lambda: at
         await asyncio.gather(*(write_due_mails(env.context) for _ in range(3)))
         rows = await env.pool.fetch(
@@ -581,7 +584,7 @@ async def test_owners_are_mailed_of_a_programs_withdrawals_at_once_and_then_once
     key = secrets.token_hex(8)
     for _ in range(2):
         await env.ask({"amount": "1.00"}, key=key)  # the second one is a replay
-    assert await told(began + timedelta(seconds=5)) == [
+    assert await mails_written_by(began + timedelta(seconds=5)) == [
         ("program.withdrawals", {"count": "1", "amount": brl(100), "by": by})
     ]
     await env.withdraw("2.00")
@@ -591,10 +594,10 @@ async def test_owners_are_mailed_of_a_programs_withdrawals_at_once_and_then_once
     )
     for _ in range(2):
         await env.withdraw("2.00")
-    assert await told(began + timedelta(minutes=59)) == []
-    ((kind, facts),) = await told(began + timedelta(minutes=61))
-    assert facts["since"] == moment(since), "of the first of them"
+    assert await mails_written_by(began + timedelta(minutes=59)) == []
+    ((kind, facts),) = await mails_written_by(began + timedelta(minutes=61))
+    assert facts["since"] == moment(since), "the time of the first withdrawal since the last mail"
     assert (kind, facts["count"], facts["amount"]) == ("program.withdrawals", "3", brl(600))
     letter = security_letter(kind=kind, at=began, facts=facts, account="Loja", app_url="https://app", staff=False)
     assert {"Quantidade", "Valor", "Desde", "Quem fez"} <= set(dict(letter.facts))
-    assert await told(began + timedelta(hours=9)) == []
+    assert await mails_written_by(began + timedelta(hours=9)) == []

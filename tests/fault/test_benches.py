@@ -50,7 +50,7 @@ def test_every_bench_runs(name: str) -> None:
 
 
 @pytest.mark.heavy
-def test_growth_reads_no_more_of_a_larger_database() -> None:
+def test_no_operation_of_the_bench_growth_reads_more_blocks_of_a_larger_database() -> None:
     found = json.loads(_output("growth", "--json"))["found"]["growth"]
     heading, rows, ends = found[0], found[1:-2], found[-2:]
     assert heading["charges"] == [SMALL, LARGE]

@@ -54,7 +54,7 @@ pytestmark = pytest.mark.heavy
 
 
 @pytest.fixture(scope="module")
-def alone() -> Iterator[System]:
+def own_system() -> Iterator[System]:
     system = System(temporary_home(), env={"WORKER_PROCESSES": "2", **TWO_APIS})
     try:
         yield system.start()
@@ -66,8 +66,8 @@ def alone() -> Iterator[System]:
 
 
 @pytest.fixture
-async def merchant(alone: System) -> AsyncIterator[ApiMerchant]:
-    async with new_merchant(alone) as opened:
+async def merchant(own_system: System) -> AsyncIterator[ApiMerchant]:
+    async with new_merchant(own_system) as opened:
         await opened.production.token()
         yield opened
 
@@ -136,7 +136,7 @@ def agrees(boleto: Standing) -> bool:
     return False
 
 
-async def agreed(books: Books) -> None:
+async def wait_until_books_agree(books: Books) -> None:
     """Waits until both books agree; fails with a boleto that still differs when the time is over."""
     deadline = asyncio.get_running_loop().time() + AGREE_S_MAX
     while True:
@@ -150,14 +150,14 @@ async def agreed(books: Books) -> None:
 
 
 class Chaos:
-    """Clients that issue, cancel, re-date and look up boletos, payers who pay, and a breaker that causes faults."""
+    """Clients that issue, cancel, re-date and look up boletos, payers who pay, and a task that causes faults."""
 
     def __init__(self, system: System, client: ApiClient, chance: random.Random) -> None:
         self.system = system
         self.client = client
         self.chance = chance
         self.left = OPERATIONS
-        self.told: Counter[str] = Counter()
+        self.answers_counted: Counter[str] = Counter()
         self.made: dict[str, set[str]] = {}
         """All charges that answers have named for each key."""
         self.known: list[str] = []
@@ -187,9 +187,9 @@ class Chaos:
         try:
             answer = await self.client.ask(method, path, **more)
         except GONE:
-            self.told[f"{method} cut"] += 1
+            self.answers_counted[f"{method} cut"] += 1
             return None
-        self.told[f"{method} {path.rsplit('/', 1)[-1][:10] if method != 'GET' else ''} {answer.status}"] += 1
+        self.answers_counted[f"{method} {path.rsplit('/', 1)[-1][:10] if method != 'GET' else ''} {answer.status}"] += 1
         assert answer.status < 500 or answer.status in (502, 503), answer.raw
         return answer
 
@@ -211,7 +211,9 @@ class Chaos:
                 return
             if not patient:
                 return
-            assert asyncio.get_running_loop().time() < gives_up_at, f"no boleto after {KEPT_TRYING_S} s: {self.told}"
+            assert asyncio.get_running_loop().time() < gives_up_at, (
+                f"no boleto after {KEPT_TRYING_S} s: {self.answers_counted}"
+            )
             await asyncio.sleep(self.chance.uniform(0.05, 0.3))
 
     async def cancel(self) -> None:
@@ -229,14 +231,14 @@ class Chaos:
         charge_id = self.chance.choice(self.known)
         body = {"number": self.numbers[charge_id]}
         if self.chance.random() < 0.3:
-            await self.announce(body["number"])
+            await self.send_callbacks(body["number"])
         try:
             async with self.http.post(f"{self.system.bank_url}/simulated/pay", json=body) as answer:
-                self.told[f"pay {answer.status}"] += 1
+                self.answers_counted[f"pay {answer.status}"] += 1
         except GONE:
-            self.told["pay cut"] += 1
+            self.answers_counted["pay cut"] += 1
 
-    async def announce(self, number: str) -> None:
+    async def send_callbacks(self, number: str) -> None:
         """Sends the bank's callback twice before anything was paid, with this number and the next, which may not be a
         boleto's yet."""
         early = f"{int(number) + 1:020}"
@@ -245,7 +247,7 @@ class Chaos:
                 path = f"{self.system.base_url}/bank/local/boletos"
                 await (await self.http.post(path, json=[{"id": number}, {"id": early}])).read()
 
-    async def breaker(self) -> None:
+    async def cause_faults(self) -> None:
         """Causes one fault of the bank after another, and meanwhile kills a worker, an API process or PostgreSQL, or
         flushes Redis."""
         while not self.over:
@@ -284,22 +286,24 @@ class Chaos:
         await until_answer(chosen, within_s=60)
 
 
-async def test_after_chaos_both_books_agree_and_each_key_made_one_boleto(alone: System, merchant: ApiMerchant) -> None:
-    chaos = Chaos(alone, merchant.production, random.Random(SEED))
+async def test_after_chaos_the_banks_books_and_ours_agree_and_each_key_made_one_boleto(
+    own_system: System, merchant: ApiMerchant
+) -> None:
+    chaos = Chaos(own_system, merchant.production, random.Random(SEED))
     await chaos.choose("boleto-rules", detail_cache_s=DETAIL_CACHE_S)
-    breaking = asyncio.create_task(chaos.breaker())
+    breaking = asyncio.create_task(chaos.cause_faults())
     try:
         await asyncio.gather(*(chaos.run_client() for _ in range(CLIENTS)))
     finally:
         chaos.over = True
-        await breaking  # raises what ended the breaker early, which would leave the bank broken
+        await breaking  # raises what ended the task early, which would leave the bank broken
         await chaos.fault("up")
         # With the cache on, the bank repeats its last answers for half a minute.
         await chaos.choose("boleto-rules", detail_cache_s=0)
         await chaos.http.close()
-    print(dict(chaos.told))
-    async with books_of(alone) as books:
-        await agreed(books)
+    print(dict(chaos.answers_counted))
+    async with books_of(own_system) as books:
+        await wait_until_books_agree(books)
         rows = await books.fetch(ever("SELECT kind, state, count(*) FROM bank_order GROUP BY 1, 2 ORDER BY 1, 2"))
         print([tuple(row) for row in rows])
         double = [key for key, made in chaos.made.items() if len(made) != 1]
@@ -315,20 +319,20 @@ async def test_after_chaos_both_books_agree_and_each_key_made_one_boleto(alone: 
             assert (await merchant.production.charge(charge_id))["status"] == "cancelled", (
                 "an acknowledged cancel was lost"
             )
-    assert_books_are_clean(alone)
+    assert_books_are_clean(own_system)
     events = await merchant.production.events()
     assert [event["sequence"] for event in events] == list(range(1, len(events) + 1))
 
 
-async def test_pay_cancel_and_redate_of_one_boleto_at_once_have_one_winner(
-    alone: System, merchant: ApiMerchant
+async def test_of_a_concurrent_payment_and_two_cancellations_of_a_boleto_at_most_one_succeeds(
+    own_system: System, merchant: ApiMerchant
 ) -> None:
     client, winners = merchant.production, Counter[str]()
     chance = random.Random(SEED)
-    async with aiohttp.ClientSession() as http, books_of(alone) as books:
+    async with aiohttp.ClientSession() as http, books_of(own_system) as books:
 
         async def pay(number: str) -> bool:
-            async with http.post(f"{alone.bank_url}/simulated/pay", json={"number": number}) as answer:
+            async with http.post(f"{own_system.bank_url}/simulated/pay", json={"number": number}) as answer:
                 return answer.status == 200
 
         async def later(work: Any) -> Any:
@@ -351,27 +355,27 @@ async def test_pay_cancel_and_redate_of_one_boleto_at_once_have_one_winner(
             assert cancels.count(200) <= 1, "cancelled twice"
             assert not (paid and 200 in cancels), "the bank took the money of a boleto that was written off"
             winners["paid" if paid else "cancelled" if 200 in cancels else "open"] += 1
-        await agreed(books)
+        await wait_until_books_agree(books)
         kinds = await books.fetch(
             "SELECT j.charge_id, array_agg(j.kind ORDER BY j.journal_id) FROM journal j WHERE j.account_id = $1"
             " GROUP BY 1", merchant.record.account_id,
         )  # fmt: skip
-    for _, told in kinds:
-        assert told[0] == "charge.created"
-        ends = [kind for kind in told if kind in ("payment.received", "charge.cancelled")]
-        assert len(ends) <= 1, told
+    for _, journal_kinds in kinds:
+        assert journal_kinds[0] == "charge.created"
+        ends = [kind for kind in journal_kinds if kind in ("payment.received", "charge.cancelled")]
+        assert len(ends) <= 1, journal_kinds
     print(winners)
-    assert_books_are_clean(alone)
+    assert_books_are_clean(own_system)
 
 
-async def test_a_bank_that_hangs_stalls_neither_pix_nor_lookups_nor_the_other_mode(
-    alone: System, merchant: ApiMerchant
+async def test_a_hanging_bank_delays_neither_pix_nor_lookups_nor_the_sandbox(
+    own_system: System, merchant: ApiMerchant
 ) -> None:
     client, sandbox = merchant.production, merchant.sandbox
     async with aiohttp.ClientSession() as http:
 
         async def fault(name: str) -> None:
-            async with http.post(f"{alone.bank_url}/simulated/fault", json={"fault": name}) as answer:
+            async with http.post(f"{own_system.bank_url}/simulated/fault", json={"fault": name}) as answer:
                 assert answer.status == 200
 
         before = await client.ask("POST", "/v1/charges/boleto", json=boleto_body(), key=str(uuid4()))
@@ -394,18 +398,18 @@ async def test_a_bank_that_hangs_stalls_neither_pix_nor_lookups_nor_the_other_mo
                 if any(task.done() for task in hanging):
                     break  # a busy machine may not manage ten rounds in ten seconds
                 served += 1
-            assert served, "what was fast was fast while the bank hung"
+            assert served, "no round of other requests was answered while the bank hung"
             answers = await asyncio.gather(*hanging)
             assert {answer.status for answer in answers} == {502}
             assert all(answer.headers["Retry-After"] for answer in answers)
         finally:
             await asyncio.gather(*hanging, return_exceptions=True)
             await fault("up")
-    async with books_of(alone) as books:
-        await agreed(books)
+    async with books_of(own_system) as books:
+        await wait_until_books_agree(books)
 
 
-async def issued_in_the_end(client: ApiClient) -> dict[str, Any]:
+async def issue_with_retries(client: ApiClient) -> dict[str, Any]:
     """Issues a boleto once the bank answers again: calls that hung may still use up the worker's concurrent calls."""
     body, key = boleto_body(), str(uuid4())
     for _ in range(KEPT_TRYING):
@@ -413,22 +417,22 @@ async def issued_in_the_end(client: ApiClient) -> dict[str, Any]:
         if answer.status in (200, 201):
             return dict(answer.body)
         assert answer.status == 502, answer.raw
-    raise AssertionError("the bank is back, and no boleto is issued")
+    raise AssertionError("no boleto was issued although the bank answers again")
 
 
-async def test_a_young_boleto_is_neither_cancelled_nor_redated_and_says_when_to_come_back(
-    alone: System, merchant: ApiMerchant
+async def test_a_boleto_younger_than_thirty_minutes_is_not_changed_and_answers_retry_after(
+    own_system: System, merchant: ApiMerchant
 ) -> None:
     client = merchant.production
-    async with aiohttp.ClientSession() as http, books_of(alone) as books:
+    async with aiohttp.ClientSession() as http, books_of(own_system) as books:
 
         async def switch(path: str, **body: Any) -> None:
-            async with http.post(f"{alone.bank_url}/simulated/{path}", json=body) as answer:
+            async with http.post(f"{own_system.bank_url}/simulated/{path}", json=body) as answer:
                 assert answer.status == 200
 
         await switch("boleto-rules", apply_30_minutes=True)
         try:
-            charge = await issued_in_the_end(client)
+            charge = await issue_with_retries(client)
             move = {"charge_id": charge["charge_id"], "due_date": in_days(40)}
             for answer in (
                 await client.cancel(charge["charge_id"]),
@@ -440,5 +444,5 @@ async def test_a_young_boleto_is_neither_cancelled_nor_redated_and_says_when_to_
             assert (now["status"], now["due_date"], now["version"]) == ("pending", charge["due_date"], 1)
         finally:
             await switch("boleto-rules", apply_30_minutes=False)
-        await agreed(books)
+        await wait_until_books_agree(books)
         assert (await client.cancel(charge["charge_id"])).status == 200

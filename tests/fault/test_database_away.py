@@ -19,27 +19,27 @@ from sql.migrate import migrate
 from tests.support.hanging import hanging
 from tests.support.in_process import Api, open_api
 
-TOGETHER = 60
-TOLD_S = 15.0
+CONCURRENT = 60
+REFUSED_S_MAX = 15.0
 """A creation waits 8 s for a restart of the database (api/operations/pix.py)."""
 
 
 @pytest.fixture
 def postgres(home: Path) -> Iterator[EmbeddedPostgres]:
-    """A server of the test's own, which it may stop."""
+    """A server for the test only, which it may stop."""
     started = EmbeddedPostgres()
     started.start(home, fsync=False)
     yield started
     started.stop()
 
 
-async def test_creations_are_told_to_come_back_together_and_succeed_then(
+async def test_concurrent_creations_get_503_while_postgres_is_away_and_succeed_afterwards(
     servers: Any, postgres: EmbeddedPostgres
 ) -> None:
     await migrate(postgres.dsn, app_url=postgres.app_dsn, report_url=postgres.report_dsn)
     async with open_api(postgres.app_dsn, servers.redis_url) as api:
         token = await api.token()
-        keys = [str(uuid4()) for _ in range(TOGETHER)]
+        keys = [str(uuid4()) for _ in range(CONCURRENT)]
         assert {reply.status for reply in await _create(api, token, keys[:1])} == {201}
         # The creations have looked up their keys and are about to be written when PostgreSQL stops.
         lock = await connect(postgres.dsn)
@@ -50,21 +50,21 @@ async def test_creations_are_told_to_come_back_together_and_succeed_then(
         began = time.monotonic()
         await asyncio.to_thread(postgres.stop)
         lock.terminate()
-        replies = await asyncio.wait_for(creating, TOLD_S * 3)
+        replies = await asyncio.wait_for(creating, REFUSED_S_MAX * 3)
         took_s = time.monotonic() - began
         # The lock may end some milliseconds before a batch that waits for it; that batch is written then.
-        told = [reply for reply in replies if reply.status != 201]
-        assert {(reply.status, reply.code(), reply.header("retry-after")) for reply in told} == {
+        refused = [reply for reply in replies if reply.status != 201]
+        assert {(reply.status, reply.code(), reply.header("retry-after")) for reply in refused} == {
             (503, "SERVICE_UNAVAILABLE", "1")
         }
-        assert took_s < TOLD_S
+        assert took_s < REFUSED_S_MAX
         await asyncio.to_thread(postgres.restart)
         expected = [200 if reply.status == 201 else 201 for reply in replies]
         assert [reply.status for reply in await _create(api, token, keys)] == [200, *expected]
 
 
 @pytest.mark.parametrize("in_transaction", [False, True])
-async def test_a_command_whose_time_is_over_ends_while_postgres_hangs(
+async def test_a_command_ends_at_its_timeout_although_postgres_hangs(
     servers: Any, monkeypatch: pytest.MonkeyPatch, in_transaction: bool
 ) -> None:
     """asyncpg waits until the server has cancelled the running statement, which a server that hangs never does."""
@@ -86,7 +86,7 @@ async def test_a_command_whose_time_is_over_ends_while_postgres_hangs(
         assert not patience.expired()
 
 
-def test_a_server_that_does_not_answer_is_said_to() -> None:
+def test_a_timeout_of_the_database_is_reported_as_no_answer() -> None:
     with pytest.raises(CannotRun, match="PostgreSQL cannot be reached: it does not answer"), reaching_postgres():
         raise TimeoutError
 

@@ -25,7 +25,7 @@ from tests.support.standby import Pair, both, kill, pair
 CLIENTS = 8
 
 
-async def test_a_host_that_says_nothing_does_not_keep_from_the_next(
+async def test_a_silent_host_does_not_prevent_a_connection_to_the_next(
     servers: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The silent host behaves like a machine without power or network: it neither refuses connections nor answers."""
@@ -46,10 +46,10 @@ async def test_a_host_that_says_nothing_does_not_keep_from_the_next(
         hosts = Hosts(both(dead, servers.database_url))
         for _ in range(3):
             await (await hosts.connect()).close()
-    assert asked == 1, "the host that was found is asked first from then on"
+    assert asked == 1, "the host that answered is tried first from then on"
 
 
-async def test_a_server_that_takes_no_writes_any_more_counts_as_away_and_is_left(servers: Any) -> None:
+async def test_a_server_that_became_read_only_is_unavailable_and_its_connection_replaced(servers: Any) -> None:
     """A demoted primary behind a proxy does this: the proxy keeps the clients' connections open."""
     pool = await open_pool(servers.database_url, name="tests", size=1)
     try:
@@ -72,7 +72,7 @@ def servers_of_two(home: Path) -> Iterator[Pair]:
         yield started
 
 
-async def test_a_promoted_standby_has_all_that_was_acknowledged(
+async def test_a_promoted_standby_has_every_acknowledged_charge(
     servers: Any, servers_of_two: Pair, tmp_path: Path
 ) -> None:
     two = servers_of_two

@@ -24,8 +24,8 @@ CUTS = 25
 
 
 @pytest.fixture(scope="module")
-def alone(request: pytest.FixtureRequest) -> Iterator[System]:
-    """A system of this file's own, which it may break."""
+def own_system(request: pytest.FixtureRequest) -> Iterator[System]:
+    """A system for this file only, which its tests may break."""
     system = System(temporary_home(), env=TWO_APIS)
     try:
         yield system.start()
@@ -37,8 +37,8 @@ def alone(request: pytest.FixtureRequest) -> Iterator[System]:
 
 
 @pytest.fixture
-async def merchant(alone: System) -> AsyncIterator[ApiMerchant]:
-    async with new_merchant(alone) as opened:
+async def merchant(own_system: System) -> AsyncIterator[ApiMerchant]:
+    async with new_merchant(own_system) as opened:
         await opened.sandbox.token()
         yield opened
 
@@ -50,26 +50,28 @@ def _broken(system: System) -> list[str]:
 
 
 @pytest.mark.parametrize("kind", ["api", "worker", "postgres", "redis"])
-async def test_nothing_acknowledged_is_lost_and_nothing_doubles(
-    alone: System, merchant: ApiMerchant, kind: str
+async def test_kill_9_under_load_loses_and_duplicates_nothing_acknowledged(
+    own_system: System, merchant: ApiMerchant, kind: str
 ) -> None:
     load = Load(merchant.sandbox)
     clients = [asyncio.create_task(load.run_client()) for _ in range(CLIENTS)]
     for _ in range(KILLS):
         await load.goes_on()
-        await asyncio.to_thread(replaced, alone, kind, killed(alone, kind))
+        await asyncio.to_thread(replaced, own_system, kind, killed(own_system, kind))
     await load.goes_on()
     load.over = True
     await asyncio.gather(*clients)
-    await assert_nothing_is_lost(alone, load)
+    await assert_nothing_is_lost(own_system, load)
 
 
-async def test_connections_cut_at_any_moment_lose_and_double_nothing(alone: System, merchant: ApiMerchant) -> None:
+async def test_connections_cut_at_any_moment_lose_and_duplicate_nothing(
+    own_system: System, merchant: ApiMerchant
+) -> None:
     """PostgreSQL ends all connections of the API again and again: before, during and after a commit."""
     load = Load(merchant.sandbox)
     clients = [asyncio.create_task(load.run_client()) for _ in range(CLIENTS)]
     cut = 0
-    async with books_of(alone) as books:
+    async with books_of(own_system) as books:
         for _ in range(CUTS):
             await asyncio.sleep(0.08)
             ended = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = 'api'"
@@ -78,29 +80,29 @@ async def test_connections_cut_at_any_moment_lose_and_double_nothing(alone: Syst
     await load.goes_on()
     load.over = True
     await asyncio.gather(*clients)
-    await assert_nothing_is_lost(alone, load)
+    await assert_nothing_is_lost(own_system, load)
 
 
-async def assert_nothing_is_lost(alone: System, load: Load) -> None:
+async def assert_nothing_is_lost(own_system: System, load: Load) -> None:
     """Compares the answers that clients got with what is stored."""
     # Clients may get a success, a 503 or a lost connection, but never a 500.
-    assert load.told.keys() <= {200, 201, 503, "connection lost"}, (load.told, _broken(alone))
+    assert load.told.keys() <= {200, 201, 503, "connection lost"}, (load.told, _broken(own_system))
 
-    await load.assert_nothing_is_lost(alone.redis_url)
-    assert_books_are_clean(alone)
+    await load.assert_nothing_is_lost(own_system.redis_url)
+    assert_books_are_clean(own_system)
 
 
-async def test_no_two_charges_share_a_location(alone: System) -> None:
+async def test_no_two_charges_share_a_location(own_system: System) -> None:
     """A location is the address in a QR Code: a payment there pays the charge that has the location."""
-    async with books_of(alone) as books:
+    async with books_of(own_system) as books:
         shared = "SELECT count(*) - count(DISTINCT location) FROM charge"
         assert await books.fetchval(shared) == 0
         assert await books.fetchval("SELECT count(*) FROM charge") > 100
 
 
-async def test_every_order_to_the_bank_is_done_in_the_end(alone: System) -> None:
+async def test_every_bank_order_is_done_after_the_kills(own_system: System) -> None:
     """Another worker takes the orders of a dead worker once their lease is over; here the lease is cut short."""
-    async with books_of(alone) as books:
+    async with books_of(own_system) as books:
         await books.execute("UPDATE bank_order SET lease_until = now() WHERE state = 'working'")
         left = "SELECT count(*) FROM bank_order"
         deadline = time.monotonic() + 30

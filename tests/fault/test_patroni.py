@@ -22,7 +22,9 @@ PROMOTED_S = 90.0
 
 @pytest.mark.heavy
 @pytest.mark.skipif(None in (PROGRAM, VOTER), reason="patroni, with its raft, is not on the path")
-async def test_patroni_promotes_and_the_processes_find_it(servers: Any, home: Path, tmp_path: Path) -> None:
+async def test_after_patroni_promotes_a_standby_the_api_writes_to_it_and_nothing_is_lost(
+    servers: Any, home: Path, tmp_path: Path
+) -> None:
     with watched(home) as two:
         url = two.url("quita_app", two.app_password)
         await migrate(two.owner_url, app_url=url, report_url=two.url("quita_report", two.app_password))

@@ -32,8 +32,8 @@ SLOW_MS = 4_000
 
 
 @pytest.fixture(scope="module")
-def alone(request: pytest.FixtureRequest) -> Iterator[System]:
-    """A system of this file's own, started with a low soft limit of open files, which a process must raise."""
+def own_system(request: pytest.FixtureRequest) -> Iterator[System]:
+    """A system for this file only, started with a low soft limit of open files, which each process must raise."""
     system = System(temporary_home())
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     try:
@@ -50,11 +50,11 @@ def alone(request: pytest.FixtureRequest) -> Iterator[System]:
         remove_home(system.home)
 
 
-async def held_refund(alone: System, client: ApiClient) -> UUID:
-    """Returns a held refund: of a production boleto paid by its line, above the daily bound for refunds by transfer."""
+async def create_held_refund(own_system: System, client: ApiClient) -> UUID:
+    """Creates a held refund: of a production boleto paid by its line, above the daily bound for refunds by transfer."""
     charge = await issued(client, "6000.00")
     body = {"number": charge["boleto"]["nosso_numero"]}
-    async with client.http.post(f"{alone.bank_url}/simulated/pay", json=body) as answer:
+    async with client.http.post(f"{own_system.bank_url}/simulated/pay", json=body) as answer:
         assert answer.status == 200, await answer.text()
 
     async def paid() -> bool:
@@ -78,18 +78,18 @@ async def release(books: Books, refund_id: UUID) -> None:
 
 
 @pytest.mark.parametrize("moment", ["before the bank is asked", "while the bank is asked"])
-async def test_a_released_refund_is_sent_once_though_the_worker_is_killed(alone: System, moment: str) -> None:
-    async with new_merchant(alone) as merchant, books_of(alone) as books:
+async def test_a_released_refund_is_sent_once_though_the_worker_is_killed(own_system: System, moment: str) -> None:
+    async with new_merchant(own_system) as merchant, books_of(own_system) as books:
         client = merchant.production
-        refund_id = await held_refund(alone, client)
+        refund_id = await create_held_refund(own_system, client)
         sent = "SELECT count(*) FROM simulated_transfer WHERE id = $1"
         if moment == "before the bank is asked":
-            with paused(alone, "worker"):
+            with paused(own_system, "worker"):
                 await release(books, refund_id)
                 assert await books.fetchval(sent, refund_id.hex) == 0
-                dead = killed(alone, "worker")
+                dead = killed(own_system, "worker")
         else:
-            await fault(alone, client, fault="slow", delay_ms=SLOW_MS)
+            await set_bank_fault(own_system, client, fault="slow", delay_ms=SLOW_MS)
             await release(books, refund_id)
 
             async def leased() -> Any:
@@ -100,11 +100,11 @@ async def test_a_released_refund_is_sent_once_though_the_worker_is_killed(alone:
 
             await until_answer(leased)
             await asyncio.sleep(SLOW_MS / 2_000)
-            dead = killed(alone, "worker")
-            await fault(alone, client, fault="up")
+            dead = killed(own_system, "worker")
+            await set_bank_fault(own_system, client, fault="up")
             # The dead worker's lease ends at once instead of after a minute.
             await books.execute("UPDATE bank_order SET lease_until = now() WHERE state = 'working'")
-        await asyncio.to_thread(replaced, alone, "worker", dead)
+        await asyncio.to_thread(replaced, own_system, "worker", dead)
 
         async def succeeded() -> bool:
             await books.execute("UPDATE bank_order SET due_at = now() WHERE state = 'waiting' AND due_at > now()")
@@ -113,22 +113,22 @@ async def test_a_released_refund_is_sent_once_though_the_worker_is_killed(alone:
         await until_answer(succeeded, within_s=60)
         assert await books.fetchval(sent, refund_id.hex) == 1
         balances = [entry["balance_after"] for entry in await client.ledger()]
-        assert balances == ["6000.00", "0.00"], "debited once, and never given back"
-    assert_books_are_clean(alone)
+        assert balances == ["6000.00", "0.00"], "the wallet is debited once and never credited back"
+    assert_books_are_clean(own_system)
 
 
-async def fault(alone: System, client: ApiClient, **said: Any) -> None:
-    async with client.http.post(f"{alone.bank_url}/simulated/fault", json=said) as answer:
+async def set_bank_fault(own_system: System, client: ApiClient, **said: Any) -> None:
+    async with client.http.post(f"{own_system.bank_url}/simulated/fault", json=said) as answer:
         assert answer.status == 200, await answer.text()
 
 
 @pytest.mark.parametrize("kind", ["api", "worker"])
-async def test_a_process_opens_as_many_files_as_it_may(alone: System, kind: str) -> None:
+async def test_each_process_raises_its_limit_of_open_files(own_system: System, kind: str) -> None:
     def raised(pid: int) -> bool:
         found = re.search(r"Max open files\s+(\d+)", Path(f"/proc/{pid}/limits").read_text())
         return found is not None and int(found[1]) > OPEN_FILES
 
-    pids = alone.pids(kind)
+    pids = own_system.pids(kind)
     if not Path(f"/proc/{pids[0]}/limits").exists():
-        pytest.skip("nothing here tells another process's limits")
+        pytest.skip("no /proc with the limits of other processes")
     await asyncio.to_thread(until, lambda: all(raised(pid) for pid in pids), what=f"more open files of {kind}")

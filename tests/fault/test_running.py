@@ -21,7 +21,7 @@ pytestmark = pytest.mark.slow
 
 
 @pytest.fixture(scope="module")
-def broken() -> Iterator[System]:
+def breakable() -> Iterator[System]:
     """A system that tests may break and leave running. Its path has a folder with spaces, one with a long name, and one
     that other users may not enter."""
     top = temporary_home()
@@ -40,9 +40,9 @@ def broken() -> Iterator[System]:
 
 
 @pytest.fixture
-def alone(broken: System) -> System:
-    """The system `broken`, running."""
-    return broken if broken.running() else broken.start()
+def own_system(breakable: System) -> System:
+    """The system of the fixture `breakable`, running."""
+    return breakable if breakable.running() else breakable.start()
 
 
 @pytest.fixture(scope="module")
@@ -59,7 +59,7 @@ def running() -> Iterator[System]:
         remove_home(home)
 
 
-def _refused(home: Path, **env: str) -> str:
+def _start_refused(home: Path, **env: str) -> str:
     """Starts a system, which must fail; returns the one line that it prints."""
     system = System(home, env=env)
     system.spawn()
@@ -85,30 +85,30 @@ def _ready(system: System) -> bool:
         return False
 
 
-def test_a_taken_port_says_so(home: Path) -> None:
+def test_a_taken_port_is_named_at_start(home: Path) -> None:
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         taken.listen()
         port = str(taken.getsockname()[1])
-        assert f"port {port}" in _refused(home, PORT=port)
+        assert f"port {port}" in _start_refused(home, PORT=port)
 
 
-def test_a_taken_port_of_the_bank_says_so(home: Path) -> None:
+def test_a_taken_port_of_the_bank_is_named_at_start(home: Path) -> None:
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         taken.listen()
         port = str(taken.getsockname()[1])
-        assert f"port {port}" in _refused(home, BANK_PORT=port)
+        assert f"port {port}" in _start_refused(home, BANK_PORT=port)
 
 
-def test_an_unreachable_database_says_so_and_keeps_the_password_to_itself(home: Path) -> None:
-    said = _refused(home, DATABASE_URL=f"postgresql://u:pssst@127.0.0.1:{free_port()}/x")
+def test_an_unreachable_database_is_named_at_start_without_its_password(home: Path) -> None:
+    said = _start_refused(home, DATABASE_URL=f"postgresql://u:pssst@127.0.0.1:{free_port()}/x")
     assert "DATABASE_URL" in said
     assert "pssst" not in said
 
 
-def test_an_unreachable_redis_says_so(home: Path) -> None:
-    assert "REDIS_URL" in _refused(home, REDIS_URL=f"redis://127.0.0.1:{free_port()}/0")
+def test_an_unreachable_redis_is_named_at_start(home: Path) -> None:
+    assert "REDIS_URL" in _start_refused(home, REDIS_URL=f"redis://127.0.0.1:{free_port()}/0")
 
 
 @pytest.mark.parametrize(
@@ -118,12 +118,12 @@ def test_an_unreachable_redis_says_so(home: Path) -> None:
         ("WEBHOOK_DELAYS_S", "soon"), ("WEBHOOK_JITTER", "nan"),
     ],
 )  # fmt: skip
-def test_a_setting_that_makes_no_sense_is_named(home: Path, name: str, value: str) -> None:
-    assert name in _refused(home, **{name: value})
+def test_an_invalid_setting_is_named_at_start(home: Path, name: str, value: str) -> None:
+    assert name in _start_refused(home, **{name: value})
 
 
 @pytest.mark.parametrize("version", ["2.7.18", "3.10.13"])
-def test_an_old_python_says_so(version: str) -> None:
+def test_an_old_python_is_refused_by_its_version(version: str) -> None:
     done = subprocess.run(
         [sys.executable, str(ROOT / "bootstrap.py")],
         env=os.environ | {"QUITA_PRETEND_PYTHON": version},
@@ -136,7 +136,7 @@ def test_an_old_python_says_so(version: str) -> None:
     assert version in done.stderr
 
 
-def test_a_missing_python_says_so() -> None:
+def test_make_up_without_python_states_what_it_needs() -> None:
     done = subprocess.run(
         ["make", "--no-print-directory", "up", "PYTHON=no-such-python"],
         cwd=ROOT,
@@ -154,7 +154,7 @@ def test_a_second_supervisor_in_the_same_home_is_refused(running: System) -> Non
 
 
 @pytest.mark.parametrize("kind", ["api", "worker", "bank", "postgres", "redis"])
-def test_kill_9_of_one_process_is_repaired(running: System, kind: str) -> None:
+def test_a_process_that_was_killed_is_started_again(running: System, kind: str) -> None:
     old = running.pids(kind)
     os.kill(old[0], signal.SIGKILL)
     until(lambda: len(running.pids(kind)) == len(old) and old[0] not in running.pids(kind), what=f"another {kind}")
@@ -171,55 +171,55 @@ def test_the_port_answers_while_an_api_process_is_replaced(running: System) -> N
         until(lambda: _ready(running))
 
 
-def test_two_homes_run_side_by_side(running: System, alone: System) -> None:
+def test_two_homes_run_side_by_side(running: System, own_system: System) -> None:
     until(lambda: _ready(running))
-    until(lambda: _ready(alone))
-    assert running.database_url != alone.database_url
+    until(lambda: _ready(own_system))
+    assert running.database_url != own_system.database_url
 
 
-def test_a_home_with_spaces_and_a_long_closed_path(alone: System) -> None:
-    assert alone.status()["ready"] is True
+def test_a_system_runs_in_a_home_with_spaces_and_a_long_closed_path(own_system: System) -> None:
+    assert own_system.status()["ready"] is True
 
 
-def test_ctrl_c_stops_cleanly_and_a_second_start_finds_all(running: System, alone: System) -> None:
+def test_ctrl_c_stops_cleanly_and_a_second_start_finds_all_data(running: System, own_system: System) -> None:
     """`python -m bench start` measures how long this takes: on a shared machine a test cannot assert a time."""
-    first = alone.dev
-    made = alone.create_merchant()
-    pids = [pid for pids in alone.run_json()["pids"].values() for pid in pids]
-    alone.process.send_signal(signal.SIGINT)
-    assert alone.process.wait(60) == 0
+    first = own_system.dev
+    made = own_system.create_merchant()
+    pids = [pid for pids in own_system.run_json()["pids"].values() for pid in pids]
+    own_system.process.send_signal(signal.SIGINT)
+    assert own_system.process.wait(60) == 0
     assert all(_gone(pid) for pid in pids)
-    assert alone.quita("status").returncode == 1
+    assert own_system.quita("status").returncode == 1
     until(lambda: _ready(running))
-    said = len(alone.said())
-    alone.start()
-    assert "migrated" not in alone.said()[said:]
-    assert alone.dev == first
-    assert alone.quita("merchant", "approve", made["account_id"]).returncode == 0
+    said = len(own_system.said())
+    own_system.start()
+    assert "migrated" not in own_system.said()[said:]
+    assert own_system.dev == first
+    assert own_system.quita("merchant", "approve", made["account_id"]).returncode == 0
 
 
-@pytest.mark.skipif(sys.platform != "linux", reason="elsewhere the kernel does not tell children")
-def test_kill_9_of_the_supervisor_leaves_nobody_and_loses_nothing(alone: System) -> None:
-    made = alone.create_merchant()
-    pids = [pid for kind in ("api", "worker", "bank", "postgres", "redis") for pid in alone.pids(kind)]
-    alone.kill()
-    alone.start()  # at once, while the old processes are still ending
-    assert alone.quita("merchant", "approve", made["account_id"]).returncode == 0
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux signals children when their parent dies")
+def test_kill_9_of_the_supervisor_leaves_no_process_and_loses_no_data(own_system: System) -> None:
+    made = own_system.create_merchant()
+    pids = [pid for kind in ("api", "worker", "bank", "postgres", "redis") for pid in own_system.pids(kind)]
+    own_system.kill()
+    own_system.start()  # at once, while the old processes are still ending
+    assert own_system.quita("merchant", "approve", made["account_id"]).returncode == 0
     until(lambda: all(_gone(pid) for pid in pids), what="old processes end")
 
 
-def test_kill_9_of_everything_loses_nothing(alone: System) -> None:
-    made = alone.create_merchant()
-    pids = [pid for pids in alone.run_json()["pids"].values() for pid in pids]
+def test_kill_9_of_every_process_loses_no_data(own_system: System) -> None:
+    made = own_system.create_merchant()
+    pids = [pid for pids in own_system.run_json()["pids"].values() for pid in pids]
     for pid in pids:
         with contextlib.suppress(ProcessLookupError):  # the process ended with its parent, which was killed first
             os.kill(pid, signal.SIGKILL)
-    alone.process.wait(30)
-    alone.start()
-    assert alone.quita("merchant", "approve", made["account_id"]).returncode == 0
+    own_system.process.wait(30)
+    own_system.start()
+    assert own_system.quita("merchant", "approve", made["account_id"]).returncode == 0
 
 
-@pytest.mark.skipif(os.geteuid() != 0, reason="every other test of this run is by a plain user already")
+@pytest.mark.skipif(os.geteuid() != 0, reason="every other test of this run runs as a plain user already")
 def test_a_plain_user_runs_a_copy_of_the_checkout() -> None:
     import pwd
 

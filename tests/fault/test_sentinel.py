@@ -46,7 +46,7 @@ async def until_locked(redis: Watched) -> float:
     return time.monotonic() - began
 
 
-class Twins:
+class EqualCreations:
     """Three equal creations with one key, sent together, again and again until `over`."""
 
     def __init__(self, api: Api, token: str) -> None:
@@ -67,9 +67,11 @@ class Twins:
 
 
 @pytest.mark.parametrize("lost", ["killed", "demoted"])
-async def test_another_master_is_used_and_no_answer_is_wrong_meanwhile(servers: Any, redis: Watched, lost: str) -> None:
+async def test_after_a_failover_the_new_master_is_used_and_each_key_made_one_charge(
+    servers: Any, redis: Watched, lost: str
+) -> None:
     async with open_api(servers.database_url, redis.url) as api:
-        twins = Twins(api, await api.token())
+        twins = EqualCreations(api, await api.token())
         running = [asyncio.create_task(twins.run()) for _ in range(4)]
         # Connections opened before the failover: of locks, of the queue and of the reader of replies.
         client, queue = open_redis(redis.url, blocking=False), QueueRedis(redis.url)
@@ -100,7 +102,7 @@ async def test_another_master_is_used_and_no_answer_is_wrong_meanwhile(servers: 
         await queue.aclose(close_connection_pool=True)
 
 
-async def test_a_connection_to_a_server_that_was_demoted_is_left(home: Path) -> None:
+async def test_a_connection_to_a_demoted_master_is_replaced(home: Path) -> None:
     """An address may name one server and lead to whichever is the master."""
     server = EmbeddedRedis()
     server.start(home)
@@ -129,6 +131,6 @@ async def test_a_connection_to_a_server_that_was_demoted_is_left(home: Path) -> 
         "redis+sentinel://one:26379/quita/0?more=1",
     ],
 )
-def test_an_address_that_cannot_be_read_is_refused_with_how_it_should_be(url: str) -> None:
+def test_an_invalid_sentinel_url_is_refused_with_the_expected_form(url: str) -> None:
     with pytest.raises(ValueError, match=r"REDIS_URL must be such as redis\+sentinel://"):
         sentinel_pool(url, blocks=False, sentinel_s=1.0)

@@ -31,7 +31,7 @@ AT_ONCE = 8
 
 
 @pytest.fixture(scope="module")
-def two() -> Iterator[Pair]:
+def server_pair() -> Iterator[Pair]:
     home = temporary_home()
     try:
         with pair(home) as started:
@@ -41,18 +41,18 @@ def two() -> Iterator[Pair]:
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="session")
-async def api(servers: Any, two: Pair) -> AsyncIterator[Api]:
-    await migrate(two.owner_url, app_url=two.url, report_url=two.primary.report_dsn)
-    async with open_api(two.url, servers.redis_url, DATABASE_READ_URL=two.standby.app_dsn) as opened:
+async def api(servers: Any, server_pair: Pair) -> AsyncIterator[Api]:
+    await migrate(server_pair.owner_url, app_url=server_pair.url, report_url=server_pair.primary.report_dsn)
+    async with open_api(server_pair.url, servers.redis_url, DATABASE_READ_URL=server_pair.standby.app_dsn) as opened:
         yield opened
 
 
-def answered(server: str) -> float:
+def reads_answered_by(server: str) -> float:
     """Returns how many reads this server has answered."""
     return REGISTRY.get_sample_value("quita_reads_total", {"server": server}) or 0.0
 
 
-async def stale(api: Api, count: int) -> list[str]:
+async def lists_missing_their_charge(api: Api, count: int) -> list[str]:
     """Reads `count` lists, each right after one of its charges was created; returns those that miss the charge."""
     token, missing = await api.token(), []
     conn = await connect(api.settings.database_url)
@@ -78,101 +78,101 @@ async def stale(api: Api, count: int) -> list[str]:
 
 
 @pytest.mark.parametrize("synchronous", [True, False])
-async def test_no_list_is_older_than_what_was_acknowledged(api: Api, two: Pair, synchronous: bool) -> None:
+async def test_a_list_always_contains_every_acknowledged_charge(api: Api, server_pair: Pair, synchronous: bool) -> None:
     """Whether commits wait for the standby decides only how often the standby can be asked."""
-    await two.synchronous(on=synchronous)
-    before = answered("standby"), answered("primary")
-    assert await stale(api, READS) == []
-    at_standby, at_primary = answered("standby") - before[0], answered("primary") - before[1]
+    await server_pair.synchronous(on=synchronous)
+    before = reads_answered_by("standby"), reads_answered_by("primary")
+    assert await lists_missing_their_charge(api, READS) == []
+    at_standby, at_primary = reads_answered_by("standby") - before[0], reads_answered_by("primary") - before[1]
     print(f"synchronous: {synchronous}; answered by the standby: {at_standby:.0f}, by the primary: {at_primary:.0f}")
     if synchronous:
         assert at_standby > READS // 2
 
 
-async def test_what_is_overdue_is_settled_before_the_standby_is_asked(api: Api, two: Pair) -> None:
-    await two.synchronous()
-    await until_at_standby(api)
-    books = await connect(two.url)
+async def test_overdue_charges_are_expired_before_the_standby_lists_them(api: Api, server_pair: Pair) -> None:
+    await server_pair.synchronous()
+    await wait_until_the_standby_answers(api)
+    books = await connect(server_pair.url)
     try:
         client = cast(Any, SimpleNamespace(account_id=str(api.first.account_id)))
         charge_id = await created_before(books, client, test=True, ago_s=120, lifetime_s=60, external_id="late")
     finally:
         await books.close()
-    before = answered("standby")
+    before = reads_answered_by("standby")
     listed = await api.get("/v1/charges?status=expired", token=await api.token())
     assert [each["charge_id"] for each in listed.json()["data"]] == [charge_id]
-    assert answered("standby") == before + 1
+    assert reads_answered_by("standby") == before + 1
 
 
-async def until_at_standby(api: Api) -> None:
+async def wait_until_the_standby_answers(api: Api) -> None:
     """Waits until the standby answers lists."""
     token = await api.token()
 
     async def asked() -> bool:
-        before = answered("standby")
+        before = reads_answered_by("standby")
         assert (await api.get("/v1/payments", token=token)).status == 200
-        return answered("standby") > before
+        return reads_answered_by("standby") > before
 
     await until_answer(asked)
 
 
-async def test_pages_and_files_of_people_come_from_it_too(api: Api, two: Pair) -> None:
-    await two.synchronous()
+async def test_dashboard_pages_and_csv_exports_are_read_from_the_standby(api: Api, server_pair: Pair) -> None:
+    await server_pair.synchronous()
     merchant = api.first
-    pool = await open_pool(two.url, name="tests", size=4)
-    settings = settings_with(DATABASE_READ_URL=two.standby.app_dsn)
+    pool = await open_pool(server_pair.url, name="tests", size=4)
+    settings = settings_with(DATABASE_READ_URL=server_pair.standby.app_dsn)
     books = Books(pool, merchant.account_id, Seal(settings.secret_key))
     try:
         async with serving(pool, utc_now, settings) as address, person_of(address, merchant) as person:
-            before = answered("standby")
+            before = reads_answered_by("standby")
             assert (await person.opened("/painel")).status == 200
             shown = (await books.charge(4_321)).charge_id[-8:]
             for path in ("/painel/cobrancas", "/painel/cobrancas.csv"):
                 assert shown in (await person.get(path)).html
-            assert answered("standby") == before + 4  # the page of the list also reads its counts
+            assert reads_answered_by("standby") == before + 4  # the page of the list also reads its counts
     finally:
         await pool.close()
 
 
-async def test_a_standby_that_left_the_set_and_fell_behind_is_asked_again_when_it_is_back(api: Api, two: Pair) -> None:
-    await two.synchronous()
-    await until_at_standby(api)
-    await two.synchronous(on=False)
-    await two.run(two.standby, "SELECT pg_wal_replay_pause()")
-    before = answered("standby")
-    assert await stale(api, AT_ONCE * 4) == []
-    assert answered("standby") == before
-    await two.run(two.standby, "SELECT pg_wal_replay_resume()")
-    await until_at_standby(api)
+async def test_a_standby_that_fell_behind_is_read_again_once_it_has_caught_up(api: Api, server_pair: Pair) -> None:
+    await server_pair.synchronous()
+    await wait_until_the_standby_answers(api)
+    await server_pair.synchronous(on=False)
+    await server_pair.run(server_pair.standby, "SELECT pg_wal_replay_pause()")
+    before = reads_answered_by("standby")
+    assert await lists_missing_their_charge(api, AT_ONCE * 4) == []
+    assert reads_answered_by("standby") == before
+    await server_pair.run(server_pair.standby, "SELECT pg_wal_replay_resume()")
+    await wait_until_the_standby_answers(api)
 
 
-async def test_a_read_whose_standby_dies_is_asked_again_at_the_primary(api: Api, two: Pair) -> None:
-    await two.synchronous(on=False)
-    primary = await open_pool(two.url, name="tests", size=2)
-    standby = await open_pool(two.standby.app_dsn, name="tests", size=2, size_min=0, target="any")
+async def test_a_read_whose_standby_dies_is_repeated_at_the_primary(api: Api, server_pair: Pair) -> None:
+    await server_pair.synchronous(on=False)
+    primary = await open_pool(server_pair.url, name="tests", size=2)
+    standby = await open_pool(server_pair.standby.app_dsn, name="tests", size=2, size_min=0, target="any")
     reads = Reads(primary, standby)
     asked: list[bool] = []
 
     async def read(conn: Any) -> int:
         asked.append(await conn.fetchval("SELECT pg_is_in_recovery()"))
         if asked == [True]:
-            await asyncio.to_thread(kill, two.standby)
+            await asyncio.to_thread(kill, server_pair.standby)
         return int(await conn.fetchval("SELECT 7"))
 
     try:
-        await until_answer(lambda: replayed(two, primary))
+        await until_answer(lambda: replayed(server_pair, primary))
         assert await reads.ask(read) == 7
         assert asked == [True, False]
         assert (await api.get("/v1/payments", token=await api.token())).status == 200
-        await asyncio.to_thread(two.standby.restart)
-        await until_at_standby(api)
+        await asyncio.to_thread(server_pair.standby.restart)
+        await wait_until_the_standby_answers(api)
     finally:
         await reads.close()
         await primary.close()
 
 
-async def replayed(two: Pair, primary: Any) -> bool:
+async def replayed(server_pair: Pair, primary: Any) -> bool:
     """Whether the standby has replayed everything written so far, and is therefore asked."""
     async with session(primary) as conn:
         written = await conn.fetchval("SELECT pg_current_wal_lsn()::text")
-    return bool(await two.run(two.standby, f"SELECT pg_last_wal_replay_lsn() >= '{written}'"))
+    return bool(await server_pair.run(server_pair.standby, f"SELECT pg_last_wal_replay_lsn() >= '{written}'"))

@@ -19,14 +19,14 @@ pytestmark = pytest.mark.heavy
 
 @pytest.fixture
 def system(home: Path) -> Iterator[System]:
-    """A system of the test's own, which the test starts."""
+    """A system for the test only, which the test starts."""
     made = System(home)
     yield made
     if made.running():
         assert made.stop() == 0, made.said()
 
 
-async def _works(system: System, merchant: ApiMerchant) -> None:
+async def _assert_works(system: System, merchant: ApiMerchant) -> None:
     """Asserts that the system works: a worker registers a boleto at the bank, a PIX charge of the sandbox is paid, and
     one of production, of which only the bank and a worker can tell."""
 
@@ -48,14 +48,14 @@ async def _works(system: System, merchant: ApiMerchant) -> None:
     await until_answer(paid, within_s=60)
 
 
-async def test_a_log_that_takes_no_line_stops_neither_requests_nor_workers(system: System) -> None:
+async def test_a_log_on_a_full_device_stops_neither_requests_nor_workers(system: System) -> None:
     logs = system.home / "logs"
     logs.mkdir(parents=True)
     for kind in ("api", "worker"):
         (logs / f"{kind}.log").symlink_to("/dev/full")
     system.start()
     async with new_merchant(system) as merchant:
-        await _works(system, merchant)
+        await _assert_works(system, merchant)
         # Now every process has something to log, and its log takes no line.
         postgres = system.pids("postgres")[0]
         os.kill(postgres, signal.SIGQUIT)
@@ -63,13 +63,13 @@ async def test_a_log_that_takes_no_line_stops_neither_requests_nor_workers(syste
         assert answer.status in (200, 503)
         until(lambda: system.pids("postgres")[0] != postgres, what="PostgreSQL is started again")
         workers = system.pids("worker")
-        await _works(system, merchant)
+        await _assert_works(system, merchant)
         assert system.pids("worker") == workers
         status = until(lambda: _status(system)["working"], what="a worker that works")
         assert status
 
 
-def test_logs_keep_to_a_size_while_everything_runs(system: System) -> None:
+def test_large_logs_are_rotated_while_the_system_runs(system: System) -> None:
     system.start()
     logs = [system.home / "logs" / f"{kind}.log" for kind in ("worker", "postgres")]
     for log in logs:
@@ -84,7 +84,7 @@ def test_logs_keep_to_a_size_while_everything_runs(system: System) -> None:
     until(lambda: "worker_started" in logs[0].read_text(), what="the new worker's lines")
 
 
-def test_a_worker_that_is_gone_is_seen_in_the_status(system: System) -> None:
+def test_the_status_shows_a_worker_that_hangs(system: System) -> None:
     system.start()
     (worker,) = until(lambda: [each for each in _status(system)["workers"] if each["well"]], what="a heartbeat")
     assert worker["failing"] == []
@@ -99,7 +99,7 @@ def test_a_worker_that_is_gone_is_seen_in_the_status(system: System) -> None:
     until(lambda: _status(system)["working"], what="a worker that works again")
 
 
-def test_a_proxy_in_the_environment_is_not_asked_for_this_machine(home: Path) -> None:
+def test_a_proxy_of_the_environment_is_not_used_for_local_addresses(home: Path) -> None:
     system = System(home, env=dict.fromkeys(("http_proxy", "HTTP_PROXY", "all_proxy"), "http://127.0.0.1:9"))
     system.start()
     try:
@@ -109,7 +109,7 @@ def test_a_proxy_in_the_environment_is_not_asked_for_this_machine(home: Path) ->
         assert system.stop() == 0
 
 
-def test_an_api_on_one_address_is_found_there(home: Path) -> None:
+def test_the_status_finds_an_api_that_listens_on_one_address_only(home: Path) -> None:
     system = System(home, env={"HOST": "127.0.0.2"})
     system.env["BASE_URL"] = f"http://127.0.0.2:{system.port}"
     system.start()
@@ -119,13 +119,13 @@ def test_an_api_on_one_address_is_found_there(home: Path) -> None:
         assert system.stop() == 0
 
 
-def test_a_home_that_takes_no_file_ends_nothing(system: System) -> None:
+def test_a_home_that_cannot_be_written_stops_no_process(system: System) -> None:
     system.start()
     # As on a full disk: run.json cannot be written when a process is started again.
     fresh = system.home / f"run.json.{system.pids('supervisor')[0]}.new"
     (fresh / "in the way").mkdir(parents=True)
     pid = killed(system, "worker")
-    until(lambda: "run.json cannot be written" in system.said(), what="told")
+    until(lambda: "run.json cannot be written" in system.said(), what="a message about run.json")
     (fresh / "in the way").rmdir()
     fresh.rmdir()
     assert system.running()
@@ -133,13 +133,13 @@ def test_a_home_that_takes_no_file_ends_nothing(system: System) -> None:
     replaced(system, "worker", pid)
 
 
-def test_a_server_that_cannot_be_started_again_ends_nothing_else(system: System) -> None:
+def test_a_redis_that_cannot_be_restarted_stops_no_other_process(system: System) -> None:
     system.start()
     log = system.home / "logs" / "redis.log"
     log.unlink()
     log.mkdir()  # no log can be opened, so Valkey is not started
     killed(system, "redis")
-    until(lambda: "Is a directory" in system.said(), what="told")
+    until(lambda: "Is a directory" in system.said(), what="a message about the log")
     assert json.loads(system.quita("status", "--json").stdout)["ready"]
     log.rmdir()
     until(lambda: log.exists(), what="Valkey is started again")
@@ -150,7 +150,7 @@ def _status(system: System) -> dict[str, Any]:
     return found
 
 
-def test_local_work_does_not_run_against_a_bank_elsewhere(home: Path) -> None:
+def test_local_work_refuses_the_bank_url_of_another_machine(home: Path) -> None:
     system = System(home, env={"BANK_URL": "https://bank.example.com"})
     system.env["BANK_URL"] = "https://bank.example.com"
     system.spawn()
@@ -158,7 +158,7 @@ def test_local_work_does_not_run_against_a_bank_elsewhere(home: Path) -> None:
     assert "docs/production.md" in system.said()
 
 
-def test_nothing_starts_for_production_with_what_is_of_local_work(home: Path) -> None:
+def test_production_refuses_to_start_with_the_settings_of_local_work(home: Path) -> None:
     system = System(home, env={"QUITA_ENV": "production"})
     system.spawn()
     assert system.process.wait(60) == 1
@@ -168,6 +168,6 @@ def test_nothing_starts_for_production_with_what_is_of_local_work(home: Path) ->
     assert doctor.returncode == 1
     for fault in doctor.stdout.splitlines():
         name = fault.split()[0]
-        # `quita up` makes a key and a database of its own.
+        # `quita up` creates its own key and database.
         assert name in said or name in ("SECRET_KEY", "DATABASE_URL"), fault
     assert json.loads(system.quita("doctor", "--json").stdout)["environment"] == "production"

@@ -45,7 +45,7 @@ pytestmark = pytest.mark.slow
 
 @pytest.fixture
 def redis() -> Iterator[EmbeddedRedis]:
-    """A Redis of this file's own, which it may stop."""
+    """A Redis for the test only, which it may stop."""
     home = temporary_home()
     home.mkdir(mode=0o711)
     server = EmbeddedRedis()
@@ -58,7 +58,7 @@ def redis() -> Iterator[EmbeddedRedis]:
 
 
 @pytest_asyncio.fixture(autouse=True)
-async def quiet(pool: Pool) -> AsyncIterator[None]:
+async def no_other_endpoints(pool: Pool) -> AsyncIterator[None]:
     await pool.execute("DELETE FROM webhook_endpoint")
     yield
     await pool.execute("DELETE FROM webhook_endpoint")
@@ -117,7 +117,7 @@ class Workers:
         return self._log.read_bytes()
 
 
-async def forget_and_come_back(redis: EmbeddedRedis, over: asyncio.Event) -> None:
+async def flush_and_restart(redis: EmbeddedRedis, over: asyncio.Event) -> None:
     """Flushes Redis twice a second, and stops it once for a while."""
     client: Redis = open_redis(redis.dsn, blocking=False)
     rounds = 0
@@ -136,7 +136,7 @@ async def forget_and_come_back(redis: EmbeddedRedis, over: asyncio.Event) -> Non
     await client.aclose()
 
 
-async def test_killed_workers_and_a_forgetful_redis_lose_nothing_and_hardly_double(
+async def test_killed_workers_and_a_flushed_redis_lose_no_event_and_resend_at_most_100_per_kill(
     pool: Pool, servers: Any, redis: EmbeddedRedis, tmp_path: Path
 ) -> None:
     tmp_path.chmod(0o711)
@@ -152,7 +152,7 @@ async def test_killed_workers_and_a_forgetful_redis_lose_nothing_and_hardly_doub
         merchants = [await merchant_at(pool, receivers[n % 4].url) for n in range(MERCHANTS)]
         await workers.started(WORKERS)
         over = asyncio.Event()
-        trouble = asyncio.create_task(forget_and_come_back(redis, over))
+        trouble = asyncio.create_task(flush_and_restart(redis, over))
         kills_at = [EVENTS * (n + 1) // (KILLS + 1) for n in range(KILLS)]
         sent: list[str] = []
         began = time.monotonic()
@@ -165,19 +165,21 @@ async def test_killed_workers_and_a_forgetful_redis_lose_nothing_and_hardly_doub
             await asyncio.sleep(max(0.0, began + len(sent) / PER_S - time.monotonic()))
         over.set()
         await trouble
-        await everything_is_told(pool, merchants, workers)
+        await wait_until_all_is_delivered(pool, merchants, workers)
     heard = [request for receiver in receivers for request in receiver.requests]
     times = Counter(request.event_id for request in heard)
     assert times.keys() == set(sent), f"{len(set(sent) - times.keys())} of {len(sent)} never arrived"
     twice = len(heard) - len(times)
     print(f"{len(sent)} events, {KILLS} kills, {twice} sent again ({twice / len(sent):.2%})")
     assert twice <= TWICE_MAX * KILLS
-    assert len({(request.event_id, request.body) for request in heard}) == len(times), "bytes never change"
+    assert len({(request.event_id, request.body) for request in heard}) == len(times), (
+        "the body changed between attempts"
+    )
     deliveries = {(request.event_id, request.headers["X-Service-Delivery-Id"]) for request in heard}
-    assert len(deliveries) == len(times), "nor does the delivery's id"
+    assert len(deliveries) == len(times), "the delivery id changed between attempts"
 
 
-async def test_workers_replaced_under_load_lose_and_double_nothing(
+async def test_workers_replaced_under_load_lose_and_resend_no_event(
     pool: Pool, servers: Any, redis: EmbeddedRedis, tmp_path: Path
 ) -> None:
     tmp_path.chmod(0o711)
@@ -212,11 +214,11 @@ async def test_workers_replaced_under_load_lose_and_double_nothing(
         finally:
             over.set()
             await writing
-        await everything_is_told(pool, merchants, workers)
+        await wait_until_all_is_delivered(pool, merchants, workers)
     assert sorted(request.event_id for request in receiver.requests) == sorted(sent)
 
 
-async def everything_is_told(pool: Pool, merchants: list[Merchant], workers: Workers) -> None:
+async def wait_until_all_is_delivered(pool: Pool, merchants: list[Merchant], workers: Workers) -> None:
     accounts = [merchant.account_id for merchant in merchants]
     deadline = time.monotonic() + DRAINED_S_MAX
     while True:
@@ -231,7 +233,9 @@ async def everything_is_told(pool: Pool, merchants: list[Merchant], workers: Wor
         await asyncio.sleep(0.1)
 
 
-async def test_a_redis_that_stays_away_costs_a_second_and_no_event(pool: Pool, servers: Any, tmp_path: Path) -> None:
+async def test_without_redis_the_sweep_delivers_every_event_within_seconds(
+    pool: Pool, servers: Any, tmp_path: Path
+) -> None:
     """Without wake-ups through Redis, only the workers' regular sweep finds the deliveries."""
     workers = Workers(servers.database_url, "redis://127.0.0.1:1/0", tmp_path)
     async with AsyncExitStack() as opened:

@@ -1,4 +1,4 @@
-"""One browser for all journeys, in front of the whole system."""
+"""The fixture `browser`: one browser for all journeys through the whole system."""
 
 from collections.abc import AsyncIterator
 

@@ -1,6 +1,6 @@
-"""No page has a barrier that can be found by program (WCAG 2.2 AA, axe-core), on a phone and on a desktop.
+"""No page has an accessibility barrier that axe-core finds (WCAG 2.2 AA), on a phone and on a desktop.
 
-Every page of the tables of dashboard and staff, the payer's page in each of its states, and the documentation.
+The pages are those of the tables of dashboard and staff, the payer's page in each of its states, and the documentation.
 """
 
 import asyncio
@@ -27,7 +27,7 @@ from web.plataforma.table import TABLE as TABLE_OF_STAFF
 
 WIDTHS = (1440, 390)
 FULL = os.environ.get("FAULT") == "full"
-TOGETHER = 3  # tabs; more wait for each other on two cores
+TOGETHER = 3  # tabs at a time; more wait for each other on two cores
 PAYER = {
     "nome": "Ana Lima", "documento": "52998224725", "tipoPessoa": "PESSOA_FISICA", "cep": "01310100",
     "logradouro": "Avenida Paulista", "numero": "1578", "cidade": "São Paulo", "uf": "SP",
@@ -40,7 +40,7 @@ DUE = "2049-01-29"
 
 
 class Stage(NamedTuple):
-    """A merchant with some of everything, and a browser with the cookies of its owner and of the staff."""
+    """The running system, a merchant, and a group of tabs with the cookies of its owner and of the staff."""
 
     system: System
     merchant: ApiMerchant
@@ -65,44 +65,44 @@ Screens = tuple[int, ...]
 async def barriers(
     browser: Browser, group: str | None, addresses: Iterable[tuple[str, Screens]], *, also_dark: bool = False
 ) -> list[str]:
-    """What is found on these pages on screens so wide, said with page and width."""
+    """The barriers found on these pages at these widths, each with its page and width."""
     waiting = list(addresses)
     found: list[str] = []
 
-    async def look(tab: Tab) -> None:
+    async def examine(tab: Tab) -> None:
         while waiting:
             address, widths = waiting.pop()
             await tab.screen(widths[0])
             await tab.open(address)
-            # It is this page that is looked at, and not one that sent us away.
+            # The page itself must be examined, not a page that it redirects to.
             assert await tab.value("location.pathname") == urlsplit(address).path
-            # What is folded away is looked at too.
+            # Folded sections are examined too.
             await tab.value("document.querySelectorAll('main details').forEach((each) => { each.open = true; })")
             for width in widths:
                 await tab.screen(width)
                 found.extend(f"{address} at {width}: {each}" for each in await tab.barriers())
             if also_dark:
                 await tab.screen(widths[-1], scheme="dark")
-                found.extend(f"{address} in the dark: {each}" for each in await tab.barriers())
+                found.extend(f"{address} in dark colours: {each}" for each in await tab.barriers())
             found.extend(f"{address}: {each}" for each in tab.complaints)
             tab.complaints.clear()
 
-    async def one() -> None:
+    async def examine_in_a_tab() -> None:
         async with browser.tab(group=group) as tab:
-            await look(tab)
+            await examine(tab)
 
-    await asyncio.gather(*(one() for _ in range(TOGETHER)))
+    await asyncio.gather(*(examine_in_a_tab() for _ in range(TOGETHER)))
     return found
 
 
-async def a_boleto(client: ApiClient, **more: str) -> dict[str, str]:
+async def issue_boleto(client: ApiClient, **more: str) -> dict[str, str]:
     body = {"tipo": "boleto", "valorCents": "150.00", "dataVencimento": DUE, "pagador": PAYER, **more}
     answer = await client.ask("POST", "/v1/charges/boleto", json=body, key=f"boleto-{more}")
     assert answer.status == 201, answer.raw
     return dict(answer.body)
 
 
-async def test_every_page_of_the_dashboard_has_no_barrier(stage: Stage, browser: Browser) -> None:
+async def test_no_page_of_the_dashboard_has_an_accessibility_barrier(stage: Stage, browser: Browser) -> None:
     system, merchant, group = stage
     system.json("webhook", "set", str(merchant.record.account_id), "http://127.0.0.1:9/none")
     schedule = {
@@ -116,7 +116,7 @@ async def test_every_page_of_the_dashboard_has_no_barrier(stage: Stage, browser:
         (True, merchant.sandbox, merchant.record.test),
         (False, merchant.production, merchant.record.production),
     ):
-        boleto = await a_boleto(client)
+        boleto = await issue_boleto(client)
         await client.created("25.00", external_id="aberta")
         if test:
             paid = await client.created("25.00", external_id="paga")
@@ -147,14 +147,14 @@ async def test_every_page_of_the_dashboard_has_no_barrier(stage: Stage, browser:
         if page.method == "GET" and not page.path.endswith((".csv", ".json", ".xlsx", ".pdf", "{cep:str}"))
     ]
     addresses = [(system.app_url + filled(page, known[page.mode.test]), screens(page)) for page in pages]
-    # The charge's page has more forms while it is open, and a refund's has one when there is what to give back.
+    # An open charge's page has more forms, and the refund page has a form only when something can be refunded.
     addresses += [
         (f"{system.app_url}/painel/teste/cobrancas/{ids['paid']}{more}", WIDTHS) for more in ("", "/devolver")
     ]
     assert await barriers(browser, group, addresses) == []
 
 
-async def test_no_page_of_the_staff_has_a_barrier(stage: Stage, browser: Browser, books: Books) -> None:
+async def test_no_page_of_the_staff_has_an_accessibility_barrier(stage: Stage, browser: Browser, books: Books) -> None:
     suspense_id = new_id()
     await books.execute(
         "INSERT INTO suspense (suspense_id, bank, kind, source, amount_cents, received_at, found_at)"
@@ -185,13 +185,14 @@ async def test_no_page_of_the_staff_has_a_barrier(stage: Stage, browser: Browser
 
 
 async def first_delivery(client: ApiClient) -> str:
+    """The id of the newest delivery, or an empty text."""
     listed = await client.get("/v1/webhook-deliveries")
     return str(listed.body["data"][0]["delivery_id"]) if listed.body["data"] else ""
 
 
 def screens(page: Page) -> Screens:
-    """A page and its twin in the other mode differ in colour only: production is seen on a desktop, test on a phone.
-    Both on both with FAULT=full."""
+    """The widths at which to examine a page. A page and its twin in the other mode differ in colour only: production is
+    examined on a desktop, test on a phone; with FAULT=full both on both."""
     twin = any(each is not page and (each.handle, each.method) == (page.handle, page.method) for each in TABLE)
     if FULL or not twin:
         return WIDTHS
@@ -199,11 +200,11 @@ def screens(page: Page) -> Screens:
 
 
 def filled(page: Page, known: dict[str, str]) -> str:
-    """Its path, with something that is there in the place of each name."""
+    """The page's path, with an existing id in place of each parameter."""
     return re.sub(r"\{(\w+):str\}", lambda found: known[found[1]], page.whole_path)
 
 
-async def test_no_state_of_the_payers_page_has_a_barrier(stage: Stage, browser: Browser) -> None:
+async def test_no_state_of_the_payers_page_has_an_accessibility_barrier(stage: Stage, browser: Browser) -> None:
     client = stage.merchant.sandbox
     states = {name: await client.created("149.90", description="Pedido 88") for name in (
         "pending", "paid", "expired", "cancelled", "refunded", "failed",
@@ -220,23 +221,23 @@ async def test_no_state_of_the_payers_page_has_a_barrier(stage: Stage, browser: 
     await act("/v1/sandbox/charges/{}/fail", "failed")
     back = f"/v1/charges/{states['refunded']['charge_id']}/refunds"
     assert (await client.ask("POST", back, json={}, key="back")).status == 201
-    states["boleto"] = await a_boleto(client, descricao="um")
-    states["hybrid"] = await a_boleto(client, tipo="boleto_hibrido")
+    states["boleto"] = await issue_boleto(client, descricao="um")
+    states["hybrid"] = await issue_boleto(client, tipo="boleto_hibrido")
     dual = {"amount": "150.00", "due_date": DUE, "payer": DUAL_PAYER, "expires_in": 3600}
     answer = await client.ask("POST", "/v1/charges/dual", json=dual, key="dual")
     assert answer.status == 201, answer.raw
     states["dual"] = answer.body
 
-    async def is_back() -> bool:
+    async def is_refunded() -> bool:
         return bool((await client.charge(states["refunded"]["charge_id"]))["status"] == "refunded")
 
-    await until_answer(is_back)
+    await until_answer(is_refunded)
     pages = [(f"{stage.system.app_url}/pagar/{each['public_id']}", WIDTHS) for each in states.values()]
     assert await barriers(browser, None, pages, also_dark=True) == []
 
 
-async def test_the_documentation_has_no_barrier(system: System, browser: Browser) -> None:
-    # A page and its twin in the other language differ in words: one is seen on a desktop, the other on a phone.
+async def test_the_documentation_has_no_accessibility_barrier(system: System, browser: Browser) -> None:
+    # A page and its twin in the other language differ in words: one is examined on a desktop, the other on a phone.
     desktop, phone = ("/en", "/api", "/pt/api/charges"), ("/pt", "/pt/api", "/api/refunds")
     both = ("/pt/events", "/pt/errors", "/errors/AMOUNT_INVALID", "/pt/sandbox", "/search")
     screens_of: dict[str, Screens] = dict.fromkeys((*desktop, *phone, *both), WIDTHS)
@@ -246,16 +247,18 @@ async def test_the_documentation_has_no_barrier(system: System, browser: Browser
     assert await barriers(browser, None, [(system.docs_url + path, on) for path, on in screens_of.items()]) == []
 
 
-async def test_a_barrier_would_be_found(browser: Browser) -> None:
-    """The examination itself: on a page that is bad on purpose."""
+async def test_axe_finds_the_barriers_of_a_bad_page(browser: Browser) -> None:
+    """The examination itself finds barriers, on a page that has them on purpose."""
     async with browser.tab() as tab:
         await tab.value("document.body.innerHTML = '<p style=\"color:#999;background:#fff\">grey</p><img src=x>'")
         rules = {each.split(":")[0] for each in await tab.barriers()}
         assert {"color-contrast", "image-alt", "html-has-lang"} <= rules
 
 
-async def test_on_a_phone_the_button_to_copy_is_in_sight_and_nothing_moves(stage: Stage, browser: Browser) -> None:
-    """375 x 667 is the smallest of today's telephones; what lies under the fold nobody finds."""
+async def test_on_a_phone_the_copy_button_is_visible_without_scrolling_and_the_layout_is_stable(
+    stage: Stage, browser: Browser
+) -> None:
+    """375 x 667 is the smallest of today's phone screens; payers overlook what is below its lower edge."""
     charge = await stage.merchant.production.created(
         "149.90", external_id="pedido-1001", description="Encomenda de pães"
     )
@@ -264,7 +267,7 @@ async def test_on_a_phone_the_button_to_copy_is_in_sight_and_nothing_moves(stage
         await tab.open(f"{stage.system.app_url}/pagar/{charge['public_id']}")
         await tab.until("document.querySelector('[data-copy]').hidden", False)
         bottom = await tab.value("document.querySelector('[data-copy]').getBoundingClientRect().bottom")
-        assert bottom < 560, "the bars of a telephone's browser take a hundred points more"
+        assert bottom < 560, "the bars of a phone's browser take a hundred pixels more"
         moved = await tab.value(
             "new Promise(told => new PerformanceObserver(list => told(list.getEntries().reduce("
             "(sum, each) => sum + each.value, 0))).observe({type: 'layout-shift', buffered: true})"

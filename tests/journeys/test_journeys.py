@@ -1,4 +1,4 @@
-"""What people and their programs do from end to end, in a real browser in front of the whole system."""
+"""Tasks of merchants, payers and their programs from end to end, in a real browser against the whole system."""
 
 import asyncio
 import io
@@ -24,25 +24,27 @@ from tests.support.system import ROOT, System
 async def signed_in(
     browser: Browser, system: System, merchant: ApiMerchant, *, where_to: str = ""
 ) -> AsyncIterator[Tab]:
-    """A tab of the merchant's owner, just after e-mail and password were typed."""
+    """A tab of the merchant's owner, just signed in with e-mail and password."""
     async with browser.tab() as tab:
         await tab.screen(1280)
         entry = f"{system.app_url}/painel/entrar" + (f"?para={quote(where_to)}" if where_to else "")
         await tab.sign_in(entry, merchant.record.dashboard.email, merchant.record.dashboard.password)
         yield tab
-        # Nothing failed on the way, and nothing ran into the policy of our own pages.
+        # No request failed, and nothing violated our pages' content security policy.
         assert tab.complaints == []
 
 
-async def field(tab: Tab, label: str) -> str:
-    """The value of the read-only field with this label."""
+async def value_of_field(tab: Tab, label: str) -> str:
+    """The value of the read-only value_of_field with this label."""
     found = (
         f"[...document.querySelectorAll('label')].find((each) => each.textContent.trim() === {label!r})?.control.value"
     )
     return str(await tab.value(found))
 
 
-async def test_from_the_first_sign_in_to_the_first_paid_test_charge(system: System, browser: Browser) -> None:
+async def test_an_owner_signs_in_creates_a_credential_and_sees_its_first_charge_paid(
+    system: System, browser: Browser
+) -> None:
     async with new_merchant(system) as merchant, signed_in(browser, system, merchant) as owner:
         await owner.until("location.pathname", "/painel")
         await owner.open(f"{system.app_url}/painel/teste/tokens")
@@ -50,7 +52,7 @@ async def test_from_the_first_sign_in_to_the_first_paid_test_charge(system: Syst
         await owner.fill("#name-t", "Loja virtual")
         await owner.leaves("details.new button[type=submit]")
         assert await owner.text("h1") == "Credencial criada"
-        client_id, secret = await field(owner, "client_id"), await field(owner, "client_secret")
+        client_id, secret = await value_of_field(owner, "client_id"), await value_of_field(owner, "client_secret")
 
         # A program of the merchant, with the secret that was shown once.
         program = ApiClient(system.base_url, merchant.record.account_id, client_id, secret)
@@ -81,7 +83,7 @@ async def test_from_the_first_sign_in_to_the_first_paid_test_charge(system: Syst
         assert "149,90" in await owner.text("main")
 
 
-async def test_a_secret_is_changed_while_the_old_one_goes_on_and_then_it_ends(system: System, browser: Browser) -> None:
+async def test_an_owner_rotates_a_secret_with_an_overlap_and_then_without_one(system: System, browser: Browser) -> None:
     async with new_merchant(system) as merchant:
         given = merchant.record.test
         page = f"/painel/teste/tokens/{given.client_id}"
@@ -93,20 +95,21 @@ async def test_a_secret_is_changed_while_the_old_one_goes_on_and_then_it_ends(sy
                 await owner.press(f"label[for=overlap-{overlap}]")
                 await owner.leaves("form[action$='/trocar'] button")
                 assert await owner.text("h1") == "Segredo trocado"
-                secrets.append(await field(owner, "client_secret"))
-                # With an overlap the one before still opens; with "now" the new one alone does.
-                works = [await opens(merchant.sandbox, given.client_id, each) for each in secrets]
+                secrets.append(await value_of_field(owner, "client_secret"))
+                # With an overlap the previous secrets still work; with "now" only the new one does.
+                works = [await gets_a_token(merchant.sandbox, given.client_id, each) for each in secrets]
                 assert works == [overlap == "24h"] * (len(secrets) - 1) + [True]
 
 
-async def opens(client: ApiClient, client_id: str, secret: str) -> bool:
+async def gets_a_token(client: ApiClient, client_id: str, secret: str) -> bool:
+    """Whether the secret gets a token."""
     given = {"grant_type": "client_credentials", "client_id": client_id, "client_secret": secret}
     async with client.http.post(f"{client.base_url}/v1/oauth/token", data=given) as answer:
         assert answer.status in (200, 401)
         return answer.status == 200
 
 
-async def test_money_that_came_twice_is_found_and_given_back(system: System, browser: Browser) -> None:
+async def test_an_owner_finds_a_duplicate_payment_and_refunds_it(system: System, browser: Browser) -> None:
     async with new_merchant(system) as merchant:
         charge = await merchant.sandbox.created("25.00", external_id="pago-duas-vezes")
         answer = await merchant.sandbox.post(f"/v1/sandbox/charges/{charge['charge_id']}/pay", {"times": 2})
@@ -124,21 +127,21 @@ async def test_money_that_came_twice_is_found_and_given_back(system: System, bro
             assert "/cobrancas/" in str(await owner.value("location.pathname"))
             assert "pago duas vezes" in await owner.text("main")
 
-            async def given_back() -> bool:
+            async def refund_succeeded() -> bool:
                 refunds = (await merchant.sandbox.get("/v1/refunds", charge_id=charge["charge_id"])).body["data"]
                 return [(each["amount"], each["status"]) for each in refunds] == [("25.00", "succeeded")]
 
-            await until_answer(given_back)
+            await until_answer(refund_succeeded)
             (duplicate,) = await merchant.sandbox.all("/v1/payments", anomaly="duplicate")
             assert duplicate["refunded_amount"] == "25.00"
-            # The payment that settled the charge is untouched.
+            # The payment that settled the charge is not refunded.
             assert (await merchant.sandbox.charge(charge["charge_id"]))["status"] == "paid"
             await owner.open(f"{system.app_url}/painel/teste/devolucoes")
             assert "25,00" in await owner.text("main")
 
 
-async def test_a_process_that_stops_does_not_wait_for_the_pages_that_are_open(system: System) -> None:
-    """Otherwise every deployment would wait as long as a request may take at most, for streams that take minutes."""
+async def test_an_api_process_that_stops_does_not_wait_for_open_event_streams(system: System) -> None:
+    """Otherwise every deployment would wait for streams that last minutes, as long as a request may take at most."""
     async with new_merchant(system) as merchant:
         charges = [await merchant.sandbox.created() for _ in range(2)]
         addresses = [f"{system.app_url}/pagar/{charge['public_id']}/eventos" for charge in charges]
@@ -148,7 +151,7 @@ async def test_a_process_that_stops_does_not_wait_for_the_pages_that_are_open(sy
         os.kill(first, signal.SIGTERM)
         ends = [asyncio.create_task(stream.content.read()) for stream in streams]
         done, _ = await asyncio.wait(ends, timeout=30, return_when=asyncio.FIRST_COMPLETED)
-        assert done  # of two dozen connections over two processes it had some
+        assert done  # of 24 streams over two processes, the stopped one had some
         await asyncio.to_thread(replaced, system, "api", first)
         for end in ends:
             end.cancel()
@@ -156,7 +159,8 @@ async def test_a_process_that_stops_does_not_wait_for_the_pages_that_are_open(sy
             stream.close()
 
 
-def _printed_reader(base_url: str) -> Any:
+def _reader_of_the_guide(base_url: str) -> Any:
+    """The function `catch_up` of the program printed in the guide."""
     text = (ROOT / "docs" / "reconciliation.md").read_text(encoding="utf-8").replace("{base_url}", base_url)
     (program,) = re.findall(r"```python\n(.*?)```", text, re.S)
     printed: dict[str, Any] = {}
@@ -164,8 +168,8 @@ def _printed_reader(base_url: str) -> Any:
     return printed["catch_up"]
 
 
-def test_the_reader_printed_in_the_guide_begins_anew_where_the_feed_begins(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Events leave the feed after 400 days: the first number there is need not be 1, and the others follow it."""
+def test_the_guides_feed_reader_starts_at_the_oldest_event_and_detects_a_gap(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Events leave the feed after 400 days: the first sequence number need not be 1, but no later number is missing."""
 
     def feed(numbers: list[int]) -> Any:
         def answer(request: Request, timeout: float) -> io.BytesIO:
@@ -174,7 +178,7 @@ def test_the_reader_printed_in_the_guide_begins_anew_where_the_feed_begins(monke
 
         return answer
 
-    catch_up = _printed_reader("https://api.example.com")
+    catch_up = _reader_of_the_guide("https://api.example.com")
     monkeypatch.setattr(urllib.request, "urlopen", feed([41, 42, 43]))
     found: list[dict[str, Any]] = []
     assert catch_up("token", 0, found.append) == 43
@@ -184,8 +188,8 @@ def test_the_reader_printed_in_the_guide_begins_anew_where_the_feed_begins(monke
         catch_up("token", 0, found.append)
 
 
-async def test_the_reader_printed_in_the_guide_finds_every_event(system: System) -> None:
-    catch_up = _printed_reader(system.base_url)
+async def test_the_guides_feed_reader_finds_every_event(system: System) -> None:
+    catch_up = _reader_of_the_guide(system.base_url)
     async with new_merchant(system) as merchant:
         for _ in range(3):
             await merchant.sandbox.paid()

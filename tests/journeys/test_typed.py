@@ -1,4 +1,4 @@
-"""A reader who copies the documentation's blocks into a shell, one after the other, gets what the pages say."""
+"""The documentation's code blocks, copied into a shell one after the other, give the results that the pages state."""
 
 import asyncio
 import re
@@ -16,19 +16,19 @@ from tests.support.system import System
 
 pytestmark = pytest.mark.skipif(shutil.which("curl") is None, reason="no curl on this machine")
 
-# What the shell says after each block, and what it knows then.
+# The separator that the shell prints after each block, and the variables whose values it prints then.
 _END = "\x1e"
 _KNOWN = ("TOKEN", "CHARGE_ID")
 
 
 class Shell:
-    """Bash with curl and nothing else, as on a fresh machine: what a block sets is there for the next."""
+    """Bash with curl only, as on a fresh machine. Variables that a block sets are known to the next block."""
 
     def __init__(self, **known: str) -> None:
         self._known = known
 
     async def type(self, block: str) -> str:
-        """What it printed; it must have worked to its end. What a reader fills in is filled in."""
+        """Run a block with the reader's placeholders filled in. Asserts that it succeeds; returns its output."""
         for name in ("CLIENT_ID", "CLIENT_SECRET", "ACCOUNT_ID"):
             block = block.replace(f"YOUR_{name}", self._known[name])
         said = await asyncio.to_thread(
@@ -42,6 +42,7 @@ class Shell:
         return printed
 
     async def answer(self, block: str) -> dict[str, Any]:
+        """Run a block that prints JSON. Asserts that it is no error; returns it."""
         answered: dict[str, Any] = msgspec.json.decode(await self.type(block))
         assert "error" not in answered, (block, answered)
         return answered
@@ -59,7 +60,7 @@ def shell_of(client: ApiClient, client_id: str, client_secret: str) -> Shell:
     return Shell(CLIENT_ID=client_id, CLIENT_SECRET=client_secret, ACCOUNT_ID=client.account_id)
 
 
-async def test_the_quick_start_leads_to_a_paid_charge_and_the_guides_go_on_from_there(system: System) -> None:
+async def test_the_quick_starts_commands_pay_a_charge_and_the_guides_commands_continue_with_it(system: System) -> None:
     async with new_merchant(system) as merchant:
         shell = shell_of(merchant.sandbox, merchant.record.test.client_id, merchant.record.test.client_secret)
         token, create, pay = await blocks_of(system, "")
@@ -80,12 +81,12 @@ async def test_the_quick_start_leads_to_a_paid_charge_and_the_guides_go_on_from_
             assert {each["leg"] for each in (await shell.answer(dual))["legs"]} == {"pix", "boleto"}
         ledger = next(each for each in await blocks_of(system, "/reconciliation") if "/ledger" in each)
         assert (await shell.answer(ledger))["next_cursor"] is None
-        # The sandbox's guide is for another afternoon of the same reader: nothing in it collides with what he did.
+        # The same reader can run the sandbox guide later: its commands do not collide with the earlier ones.
         first, *_ = await blocks_of(system, "/sandbox")
         assert '"status":"paid"' in await shell.type(first)
 
 
-async def test_money_is_taken_out_as_the_guide_types_it(system: System) -> None:
+async def test_the_withdrawal_guides_commands_withdraw_the_stated_amount(system: System) -> None:
     async with new_merchant(system) as merchant:
         client = merchant.production
         charge = await client.created("300.00")

@@ -1,6 +1,6 @@
-"""What an auditor asks of the books after any walk: of ours alone, and of ours beside the bank's. Each answer is empty.
+"""An auditor's queries on the books after any walk: on ours alone, and on ours beside the bank's. None may find a row.
 
-Nothing here knows what was done: the questions hold for every state the service can be in once it is at rest.
+The queries do not know what was done: they hold in every state of the service once nothing is under way.
 """
 
 import re
@@ -13,7 +13,7 @@ import msgspec
 
 from sql import Connection
 
-# What a row of the journal makes of a status: spec, States and transitions. Anything else changes none.
+# The status before and after each kind of journal row: spec, States and transitions. Other kinds change no status.
 _BECOMES: Final[dict[str, tuple[set[str | None], str]]] = {
     "charge.created": ({None}, "pending"),
     "payment.received": ({"pending", "expired"}, "paid"),
@@ -32,19 +32,19 @@ FROM journal j JOIN charge c USING (charge_id, account_id)
 WHERE j.account_id = ANY($1::uuid[]) GROUP BY j.charge_id, c.status, c.version
 """
 
-UNDONE: Final = "something left undone"
+UNDONE: Final = "a bank order that is left"
 UNENDED: Final = frozenset({
     UNDONE, "a refund that has not ended", "a withdrawal that has not ended",
-    "a refund that the bank does not have so, or has though it failed",
-    "a withdrawal that the bank does not have so, or has though it failed or was cancelled",
+    "a refund that differs from the bank's, or failed and was made by the bank",
+    "a withdrawal that differs from the bank's, or failed or was cancelled and was made by the bank",
 })  # fmt: skip
-"""What is no fault while money is still on its way."""
+"""Findings that are no fault while refunds and withdrawals are under way."""
 
 _WRONG = re.compile(r"^-- wrong: (.+)$", re.MULTILINE)
 
 
 def _questions() -> dict[str, str]:
-    """What would be wrong, and the statement that finds it."""
+    """Each fault, and the query that finds it."""
     _, *parts = _WRONG.split((Path(__file__).parent / "books.sql").read_text(encoding="utf-8"))
     asked = dict(zip(parts[::2], (part.strip() for part in parts[1::2]), strict=True))
     assert set(asked) >= UNENDED
@@ -55,7 +55,8 @@ QUESTIONS: Final = _questions()
 
 
 async def faults(conn: Connection, accounts: Sequence[UUID], *, but: Collection[str] = ()) -> list[str]:
-    """Everything that is wrong with these accounts, once they are at rest; each with its first rows."""
+    """The faults in the books of these accounts, which must be at rest; each with its first rows. `but`: faults not
+    looked for."""
     wrong = []
     async with conn.transaction(isolation="repeatable_read", readonly=True):
         for what, question in QUESTIONS.items():
@@ -65,12 +66,12 @@ async def faults(conn: Connection, accounts: Sequence[UUID], *, but: Collection[
             if rows := await conn.fetch(question, *given):
                 wrong.append(f"{what}: {[tuple(row) for row in rows[:5]]}")
         for row in await conn.fetch(_JOURNAL, list(accounts)):
-            wrong += _unexplained(row)
+            wrong += _journal_faults(row)
     return wrong
 
 
-def _unexplained(row: Any) -> list[str]:
-    """Whether the journal tells how the charge came to be what it is, by steps that the table knows."""
+def _journal_faults(row: Any) -> list[str]:
+    """Faults of a charge whose journal does not lead to its status and version by the transitions of the table."""
     status: str | None = None
     for kind in row["kinds"]:
         if kind in _BECOMES:
@@ -79,23 +80,23 @@ def _unexplained(row: Any) -> list[str]:
                 return [f"{row['charge_id']}: {kind} though it was {status}: {row['kinds']}"]
             status = becomes
         elif kind not in _OTHERS:
-            return [f"{row['charge_id']}: what is {kind}?"]
+            return [f"{row['charge_id']}: the journal has the unknown kind {kind}"]
     versions = row["versions"]
     if status != row["status"]:
-        return [f"{row['charge_id']}: is {row['status']}, and the journal makes it {status}"]
+        return [f"{row['charge_id']}: its status is {row['status']}, but its journal leads to {status}"]
     if versions != sorted(versions) or versions[0] != 1 or versions[-1] != row["version"]:
         return [f"{row['charge_id']}: its versions are {versions}, and it is at {row['version']}"]
     return []
 
 
-async def unheard(conn: Connection, account_id: UUID, heard: dict[str, list[bytes]]) -> list[str]:
-    """Events whose body a receiver of everything has not heard, or heard otherwise than it stands in the journal."""
+async def webhook_faults(conn: Connection, account_id: UUID, received_bodies: dict[str, list[bytes]]) -> list[str]:
+    """Events that a receiver of every kind did not get, or got with a body other than the journal's."""
     rows = await conn.fetch(
         "SELECT event_id, event_body FROM journal WHERE account_id = $1 AND event_id IS NOT NULL", account_id
     )
     bodies = {str(row["event_id"]): bytes(row["event_body"]) for row in rows}
-    wrong = [f"never heard: {body!r}" for event_id, body in bodies.items() if not heard.get(event_id)]
-    for event_id, told in heard.items():
-        wrong += [f"heard otherwise: {each!r}" for each in told if each != bodies.get(event_id)]
-        assert all(msgspec.json.decode(each)["event_id"] == event_id for each in told)
+    wrong = [f"never received: {body!r}" for event_id, body in bodies.items() if not received_bodies.get(event_id)]
+    for event_id, received in received_bodies.items():
+        wrong += [f"received with another body: {each!r}" for each in received if each != bodies.get(event_id)]
+        assert all(msgspec.json.decode(each)["event_id"] == event_id for each in received)
     return wrong

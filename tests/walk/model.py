@@ -1,6 +1,6 @@
-"""What must be true: a small model of charges, payments, refunds and wallets, written from the spec and the contract.
+"""The model of the walks: charges, payments, refunds and wallets, written from the spec and the contract.
 
-It shares no code with the service, so that one of them is wrong when they differ. Amounts are cents, instants are UTC.
+It shares no code with the service: when they differ, one of them is wrong. Amounts are cents, instants are UTC.
 """
 
 from __future__ import annotations
@@ -22,16 +22,16 @@ NEXT: Final[dict[str, set[str]]] = {
 }
 RETURN_WITHIN: Final = timedelta(days=90)
 TRANSFER_WITHIN: Final = timedelta(days=180)
-MINIMUM: Final = 100
-"""Of a withdrawal."""
+WITHDRAWAL_MINIMUM: Final = 100
+"""The least amount of a withdrawal."""
 
 Answer = tuple[int, str]
-"""Status and code of an answer that is a refusal; (200, "") and (201, "") are none."""
+"""Status and error code of an answer; the code of a success, (200, "") or (201, ""), is empty."""
 
 
 @dataclass(frozen=True)
 class Fees:
-    """docs/fees.md. Cents, and hundredths of a percent."""
+    """The fees of docs/fees.md, in cents and in hundredths of a percent (bps)."""
 
     pix_bps: int = 0
     pix_cents: int = 0
@@ -49,7 +49,8 @@ class Fees:
 
 @dataclass(eq=False)
 class Payment:
-    """Money that arrived. `returnable`: its endToEndId is known, and it can go back the way it came."""
+    """A payment that arrived. `back` is refunded, `going` is in pending refunds. `returnable`: its endToEndId is known,
+    so it can be returned to the paying account."""
 
     cents: int
     by_pix: bool
@@ -63,7 +64,7 @@ class Payment:
     going: int = 0
     fee: int = 0
     share_bps: int = 0
-    """What of it the partner who brought its charge is given."""
+    """The share of the payment for the partner whose code its charge has."""
 
     @property
     def left(self) -> int:
@@ -71,7 +72,7 @@ class Payment:
 
     @property
     def kept_by_partner(self) -> int:
-        """His share, rounded down, of what the merchant keeps."""
+        """The partner's share, rounded down, of what the merchant keeps."""
         return (self.cents - self.back) * self.share_bps // 10_000
 
     def shown(self) -> tuple[str, int, int, str | None, bool, int]:
@@ -85,21 +86,21 @@ class Refund:
     cents: int
     arrives: bool
     ends_at: datetime
-    """When the bank knows; we hear of it some time after."""
+    """When the bank ends the refund; the service learns of it later."""
     refund_id: str = ""
     status: str = "pending"
 
 
 @dataclass(eq=False)
 class Withdrawal:
-    """Contract section 13: pending until it is sent, and until then it can be cancelled."""
+    """A withdrawal (contract section 13): pending until it is sent; only a pending one can be cancelled."""
 
     wallet: Wallet
     withdrawal_id: str
     cents: int
     sends_at: datetime
     status: str = "pending"
-    told: list[str] = field(default_factory=list)
+    events: list[str] = field(default_factory=list)
 
     def become(self, status: str) -> None:
         if status == self.status:
@@ -115,7 +116,7 @@ class Withdrawal:
                 self.wallet.book("withdrawal_reversal", self.cents, self.withdrawal_id)
                 self.wallet.book("fee", self.wallet.fees.withdrawal, self.withdrawal_id)
             if status != "cancelled":
-                self.told.append(f"withdrawal.{status}")
+                self.events.append(f"withdrawal.{status}")
         else:
             assert self.status == "pending"
         self.status = status
@@ -123,14 +124,14 @@ class Withdrawal:
 
 @dataclass(eq=False)
 class Wallet:
-    """An account in one mode."""
+    """The wallet of an account in one mode."""
 
     fees: Fees = Fees()
     lines: list[tuple[str, int, str]] = field(default_factory=list)
-    """Type, signed cents, charge or withdrawal."""
+    """The ledger entries: type, signed cents, id of the charge or withdrawal."""
     withdrawals: list[Withdrawal] = field(default_factory=list)
     shares: list[tuple[Payment, Refund | None, int]] = field(default_factory=list)
-    """A partner's: the payment that he is given of, the refund that something is taken back with, signed cents."""
+    """Of a partner: the shared payment, the refund that takes a share back (or None), signed cents."""
 
     @property
     def balance(self) -> int:
@@ -138,7 +139,7 @@ class Wallet:
 
     @property
     def statement(self) -> list[tuple[str, int, str]]:
-        """All lines; those of shares name payment and refund, and no charge, which is another merchant's."""
+        """All entries. Those of shares name payment and refund instead of the charge, which is another merchant's."""
         return self.lines + [
             ("partner_share", cents, f"{payment.payment_id}/{refund.refund_id if refund else ''}")
             for payment, refund, cents in self.shares
@@ -148,11 +149,12 @@ class Wallet:
         if not cents:
             return
         self.lines.append((kind, cents, of))
-        # Only a partner's balance is ever below zero: by a share that he has withdrawn and that is taken back.
-        assert cents > 0 or self.balance >= 0, "nothing takes more than there is"
+        # Only a partner's balance may fall below zero: a share that he has withdrawn may be taken back.
+        assert cents > 0 or self.balance >= 0, "a debit exceeds the balance"
 
     def to_withdraw(self, cents: int) -> Answer:
-        if cents < MINIMUM:
+        """The expected answer to a withdrawal."""
+        if cents < WITHDRAWAL_MINIMUM:
             return 422, "WITHDRAWAL_BELOW_MINIMUM"
         return (201, "") if cents + self.fees.withdrawal <= self.balance else (422, "INSUFFICIENT_BALANCE")
 
@@ -166,18 +168,19 @@ class Wallet:
 
 @dataclass(eq=False)
 class Partner:
-    """Whose code stands on charges, and what he is given of their payments, as long as some of it is a cent."""
+    """A partner: his code stands on charges, and he gets a share of their payments unless it rounds down to nothing."""
 
     code: str
     wallets: dict[bool, Wallet]
-    """By `test`."""
+    """The partner's wallets by `test`."""
     agreed: list[tuple[datetime, int]] = field(default_factory=list)
-    """Basis points, each since when."""
+    """Agreed shares in basis points, each with the instant it applies from."""
     active: bool = True
 
     def bps(self, issued_at: datetime) -> int:
-        """In force when a charge was issued, by the charge's clock. Of one that a sandbox issued ahead of time it is
-        what is agreed for that time by when its payment comes: shares are agreed in real time."""
+        """The share in force when a charge was issued, by the charge's clock. A sandbox may issue a charge ahead of
+        real time: its share is then the one agreed for that time when its payment arrives, as shares are agreed in
+        real time."""
         return next((bps for since, bps in reversed(self.agreed) if since <= issued_at), 0)
 
 
@@ -193,20 +196,20 @@ class Charge:
     expires_at: datetime
     due: date | None = None
     pix_until: datetime | None = None
-    """Of a dual charge whose PIX leg has a time of its own."""
+    """When the PIX leg of a dual charge expires, if `expires_in` was given."""
     number: str = ""
     partner: Partner | None = None
     issued_at: datetime | None = None
     status: str = "pending"
     version: int = 1
-    told: list[str] = field(default_factory=list)
+    events: list[str] = field(default_factory=list)
     """The kinds of its events, in order."""
     payments: list[Payment] = field(default_factory=list)
     refunds: list[Refund] = field(default_factory=list)
     boleto: str = ""
-    """At the bank: open, paid or written_off; empty when there is none."""
+    """The boleto's state at the bank: open, paid or written_off; empty when the charge has none."""
     cob: str = ""
-    """At the bank: active, done or removed; empty when there is none."""
+    """The cob's state at the bank: active, done or removed; empty when the charge has none."""
 
     def __post_init__(self) -> None:
         self.boleto = "" if self.kind == "pix" else "open"
@@ -228,10 +231,10 @@ class Charge:
     def pix_ends(self) -> datetime:
         return self.expires_at if self.pix_until is None else min(self.expires_at, self.pix_until)
 
-    # What happens to it
+    # Changes
 
     def lapse(self, now: datetime) -> None:
-        """Whoever looks at it first finds it expired."""
+        """Expire a pending charge whose time has passed, as every read and change does."""
         if self.status == "pending" and self.expires_at <= now:
             self._become("expired", "charge.expired")
 
@@ -248,10 +251,10 @@ class Charge:
         assert self.boleto
         self.version += 1
         self.due, self.expires_at = due, expires_at
-        self.told.append("charge.due_date_changed")
+        self.events.append("charge.due_date_changed")
 
     def receive(self, cents: int, *, by_pix: bool, paid_at: datetime, leg: str) -> Payment:
-        """Money arrives, whatever the state: contract sections 6 and 7. `leg`: which of the bank's books it is in."""
+        """Book a payment, in any state (contract sections 6 and 7). `leg`: where the bank has booked it."""
         settles, anomaly = False, None
         if "paid" in NEXT[self.status]:
             settles = cents >= self.cents
@@ -277,7 +280,7 @@ class Charge:
             if self.dual:
                 self._close()
         if anomaly is not None:
-            self.told.append("payment.anomaly")
+            self.events.append("payment.anomaly")
         return payment
 
     def refund(self, payment: Payment, cents: int, *, arrives: bool, ends_at: datetime) -> Refund:
@@ -294,24 +297,24 @@ class Charge:
         if not refund.arrives:
             refund.status = "failed"
             self.wallet.book("refund_reversal", refund.cents, self.charge_id)
-            self.told.append("refund.failed")
+            self.events.append("refund.failed")
             return
         refund.status = "succeeded"
         before = refund.payment.kept_by_partner
         refund.payment.back += refund.cents
         self._share(refund.payment, refund, refund.payment.kept_by_partner - before)
         self.version += 1
-        self.told.append("refund.succeeded")
+        self.events.append("refund.succeeded")
         if self.status == "paid" and all(payment.back == payment.cents for payment in self.payments):
             self._become("refunded", "charge.refunded")
 
-    # What is answered
+    # Expected answers
 
     def to_cancel(self, *, refused: bool) -> Answer:
         if self.status != "pending":
             return 409, "CHARGE_NOT_PENDING"
-        # Of a boleto paid with too little production's bank reads that it is closed, refusing or not: nothing stands
-        # against cancelling it. The sandbox's header refuses whatever is asked.
+        # An underpaid boleto is closed at the production bank, which answers so even while it refuses changes: it can
+        # be cancelled. In the sandbox the header refuses every call.
         return (502, "BANK_UNAVAILABLE") if refused and (self.boleto == "open" or self.test) else (200, "")
 
     def to_redate(self, due: date, *, refused: bool) -> Answer:
@@ -323,17 +326,17 @@ class Charge:
             return 200, ""
         if refused:
             return 502, "BANK_UNAVAILABLE"
-        # A boleto paid with too little is closed at the bank, and stays pending here.
+        # An underpaid boleto is closed at the bank, and its charge stays pending here.
         return (409, "CHARGE_NOT_PENDING") if self.boleto == "paid" else (200, "")
 
     def to_simulated_payment(self) -> Answer:
-        # As above it is pending when it was paid with too little: then the payer comes back and pays it all.
+        # An underpaid charge is pending as well: the payer may then pay the whole amount.
         return (200, "") if self.status == "pending" else (409, "CHARGE_NOT_PENDING")
 
     def to_refund(
         self, payment: Payment | None, cents: int | None, *, destination: bool, now: datetime
     ) -> tuple[Answer, int]:
-        """And how much goes back."""
+        """The expected answer to a refund, and the amount it returns."""
         if payment is None:
             return (409, "CHARGE_NOT_REFUNDABLE"), 0
         if destination and not self.boleto:
@@ -352,7 +355,7 @@ class Charge:
         return (201, ""), wanted
 
     def payable_at_bank(self, leg: str, *, force: bool, now: datetime, today: date, last_day: date | None) -> bool:
-        """Whether a payer's bank lets him pay: it looks first, unless the money was on its way."""
+        """Whether a payer's bank accepts the payment: it checks first, unless the payment was under way (`force`)."""
         if force:
             return True
         if leg == "cob":
@@ -364,7 +367,7 @@ class Charge:
         assert status in NEXT[self.status], f"{self.status} -> {status} is not in the spec's table"
         self.status = status
         self.version += 1
-        self.told.append(event)
+        self.events.append(event)
 
     def _share(self, payment: Payment, refund: Refund | None, cents: int) -> None:
         if cents and self.partner is not None:

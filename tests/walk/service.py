@@ -1,8 +1,8 @@
 """The whole service in the test's process, on a clock that the walk moves: API, worker, bank, receiver of webhooks.
 
-Everything between them is real: PostgreSQL and Redis, the duties of a worker with their wake-ups, the bank on a socket
-with the wire that the real one speaks, its callbacks, the merchants' webhooks. Only time is ours: days pass in no time,
-so that due dates, refund windows and retries are walked through as well. Each service has a database of its own.
+Everything between them is real: PostgreSQL and Redis, a worker's duties with their wake-ups, the bank on a socket with
+the real bank's wire format, its callbacks, and the merchants' webhooks. Only the clock is simulated: it jumps over
+days, so that walks reach due dates, refund windows and retries. Each service has its own database.
 """
 
 import asyncio
@@ -55,27 +55,27 @@ from workers.process import keep_running
 from workers.webhooks.dispatcher import WebhookDispatcher
 from workers.webhooks.guarded_connection import guarded_session
 
-BEGINS: Final = datetime(2026, 11, 23, 15, 0, tzinfo=UTC)
-"""A Monday at noon in Sao Paulo: the same days and holidays lie ahead of every walk."""
-PACE: Final = 0.1
+CLOCK_START: Final = datetime(2026, 11, 23, 15, 0, tzinfo=UTC)
+"""A Monday at noon in Sao Paulo: every walk has the same days and holidays ahead."""
+CLOCK_PACE: Final = 0.1
 TOKEN_S: Final = 3000.0
-"""A token is asked for anew after this long, before it expires."""
-ARRIVES: Final = ReturnRules(settle_after_s=0, fails=False)
+"""The age at which a new token is requested, before the old one expires."""
+RETURNS_SUCCEED: Final = ReturnRules(settle_after_s=0, fails=False)
 QUIET_S_MAX: Final = 20.0
 MONTHS_AHEAD: Final = timedelta(days=400)
 SOON: Final = timedelta(seconds=90)
-"""Retries that are due by then are waited for, by moving the clock."""
+"""Retries due within this time are waited for, by moving the clock."""
 REST_S_MAX: Final = 60.0
-_LOOK_S = 0.002
-# Bells are heard by then; else everybody looks by himself.
-_HEARD_S = 0.1
+_POLL_S = 0.002
+# Wake-ups usually arrive within this time; after it every duty is woken directly.
+_WAKE_EVERY_S = 0.1
 _RETRY = timedelta(seconds=0.6)
 _MOVES_MAX = 200
-# The reconcilers ask the bank in steps of hours: a long absence is caught up with in many rounds, which are not of
-# interest here. Everything was at rest when the clock moved.
-_CAUGHT_UP = "UPDATE bank_reconciled SET until = $1, goal = $1, window_until = NULL, after = NULL"
+# The reconcilers read the bank's lists in steps of hours: after a jump of the clock they would need many rounds, which
+# walks do not test. Nothing was under way when the clock moved, so their progress is set to the present.
+_SKIP_RECONCILIATION = "UPDATE bank_reconciled SET until = $1, goal = $1, window_until = NULL, after = NULL"
 
-# Orders that a worker has in hand or that are due, and hints; and when the next retry of them is.
+# Orders that are claimed or due, hints that are due, and when the next retry is due.
 _UNDER_WAY = """
 SELECT (SELECT count(*) FROM bank_order WHERE state = 'working' OR (state = 'waiting' AND due_at <= $1))
      + (SELECT count(*) FROM bank_hint WHERE due_at <= $1) AS now,
@@ -85,10 +85,10 @@ SELECT (SELECT count(*) FROM bank_order WHERE state = 'working' OR (state = 'wai
               AND ($2 OR (lane NOT IN ('refund', 'withdrawal')))),
              (SELECT min(due_at) FROM bank_hint)) AS next
 """
-_UNTOLD = """
+_UNDELIVERED = """
 SELECT count(*) FROM webhook_delivery WHERE state <> 'delivered' AND account_id = ANY($1::uuid[])
 """
-_TOLD = """
+_BEING_SENT = """
 SELECT type, attempt, due_at, lease_until, statement_timestamp() AS server_now FROM webhook_delivery
 WHERE state = 'sending' LIMIT 20
 """
@@ -99,31 +99,31 @@ HAVING NOT EXISTS (SELECT FROM webhook_delivery WHERE account_id = ANY($1::uuid[
 
 
 class Clock:
-    """Begins at BEGINS, jumps when it is told to, and else runs slowly: a busy machine is not to make charges expire
-    between a question and its answer."""
+    """Starts at CLOCK_START, jumps on request, and otherwise runs slowly, so that on a busy machine no charge expires
+    between a request and its answer."""
 
     def __init__(self) -> None:
         self._began = time.monotonic()
         self._jumped = timedelta()
 
     def now(self) -> datetime:
-        return BEGINS + self._jumped + timedelta(seconds=(time.monotonic() - self._began) * PACE)
+        return CLOCK_START + self._jumped + timedelta(seconds=(time.monotonic() - self._began) * CLOCK_PACE)
 
     def jump(self, by: timedelta) -> None:
         assert by >= timedelta()
         self._jumped += by
 
-    def begin_again(self) -> None:
+    def restart(self) -> None:
         self.__init__()  # type: ignore[misc]
 
 
 class WalkMerchant:
-    """A merchant of the walk, and what his receiver of webhooks has heard: bodies by event."""
+    """A merchant of the walk, and the bodies that his webhook receiver got, by event id."""
 
     def __init__(self, record: MerchantCreated) -> None:
         self.record = record
         self.account_id = record.account_id
-        self.heard: dict[str, list[bytes]] = {}
+        self.received_bodies: dict[str, list[bytes]] = {}
 
 
 class Service:
@@ -132,7 +132,7 @@ class Service:
         self.clock = clock
         self.pool = pool
         self.banks = banks
-        """The bank's books, by `test`."""
+        """The bank's books by mode."""
         self.wire = wire
         self.runner = Runner()
         self.bank_url = ""
@@ -140,14 +140,14 @@ class Service:
         self.merchants: dict[str, WalkMerchant] = {}
         self.http: aiohttp.ClientSession
         self.errors: list[dict[str, Any]] = []
-        """What the service's own log called an error."""
+        """The errors of the service's own log."""
         self._tokens: dict[Owner, tuple[str, datetime]] = {}
 
     @property
     def settings(self) -> Settings:
         return self.api.settings
 
-    # What a merchant does
+    # Requests of merchants
 
     async def ask(
         self,
@@ -172,7 +172,7 @@ class Service:
         return await self.api.ask(method, path, query=query.encode(), headers=headers, body=body)
 
     async def all(self, merchant: WalkMerchant, test: bool, path: str) -> list[dict[str, Any]]:
-        """A list to its end."""
+        """All items of a list, over its pages."""
         rows: list[dict[str, Any]] = []
         cursor = ""
         for _ in range(1_000):
@@ -183,7 +183,7 @@ class Service:
             if page["next_cursor"] is None:
                 return rows
             cursor = f"{'&' if '?' in path else '?'}cursor={page['next_cursor']}"
-        raise AssertionError(f"{path} has no end")
+        raise AssertionError(f"{path} has more than 1,000 pages")
 
     async def _token(self, merchant: WalkMerchant, test: bool) -> str:
         held = self._tokens.get(Owner.of(merchant.account_id, test))
@@ -205,10 +205,10 @@ class Service:
         self._tokens[Owner.of(merchant.account_id, test)] = token, now + timedelta(seconds=TOKEN_S)
         return token
 
-    # What else happens
+    # Acts of staff, partners, payers and the bank
 
     async def open_merchant(self, name: str) -> WalkMerchant:
-        """A merchant whose receiver is told of every kind of event."""
+        """Create a merchant whose webhook receiver is subscribed to every kind of event."""
         now = self.clock.now()
         async with self.pool.acquire() as conn, conn.transaction():
             record = await create_merchant(conn, name=name, address=True, kyc="approved", now=now)
@@ -228,8 +228,8 @@ class Service:
         merchant = self.merchants[str(record.account_id)] = WalkMerchant(record)
         return merchant
 
-    async def charge(self, merchant: WalkMerchant, fees: Fees) -> None:
-        """What staff do at /plataforma/lojas."""
+    async def set_merchant_fees(self, merchant: WalkMerchant, fees: Fees) -> None:
+        """Set a merchant's fees, as staff do at /plataforma/lojas."""
         terms = FeeTerms(
             pix_bps=fees.pix_bps,
             pix_cents=fees.pix_cents,
@@ -241,8 +241,8 @@ class Service:
         async with self.pool.acquire() as conn, conn.transaction():
             await set_fees(conn, merchant.account_id, terms, "walk", origin, now=self.clock.now(), seal=seal)
 
-    async def take_in_partner(self, merchant: WalkMerchant) -> str:
-        """A partner with this merchant's account, and no share yet; its code."""
+    async def create_partner(self, merchant: WalkMerchant) -> str:
+        """Create a partner with this merchant's account and no share yet. Returns its integrador_code."""
         async with self.pool.acquire() as conn, conn.transaction():
             made = await create_integrator(
                 conn, name="Parceira", account_id=merchant.account_id, now=self.clock.now(), share_bps=0
@@ -250,24 +250,24 @@ class Service:
         return made.integrador_code
 
     async def agree(self, code: str, *, share_bps: int, active: bool, now: datetime) -> None:
-        """What `quita integrator set CODE --share` does, with whether the code is taken on new boletos."""
+        """Set a partner's share, as `quita integrator set CODE --share` does, and whether boletos may have his code."""
         async with self.pool.acquire() as conn, conn.transaction():
             await set_integrator(conn, code, now=now, share_bps=share_bps, active=active)
 
-    async def begin_again(self) -> None:
-        """The clock of a new walk. What the walk before it left has been settled, and its accounts are its own."""
-        self.clock.begin_again()
+    async def restart(self) -> None:
+        """Restart the clock for a new walk. The walk before it has settled its work, and no account is shared."""
+        self.clock.restart()
         self._tokens.clear()
         self.merchants.clear()
         self.errors.clear()
-        await self.behave()
+        await self.set_bank_behaviour()
         await self.pool.execute("DELETE FROM bank_order")
         await self.pool.execute("DELETE FROM bank_hint")
         await self.resume()
-        await self.pool.execute(_CAUGHT_UP, self.clock.now())
+        await self.pool.execute(_SKIP_RECONCILIATION, self.clock.now())
 
-    async def behave(self, *, refuse: bool = False, returns: ReturnRules = ARRIVES) -> None:
-        """How both banks treat what is asked of them from now on; `refuse` is production's only."""
+    async def set_bank_behaviour(self, *, refuse: bool = False, returns: ReturnRules = RETURNS_SUCCEED) -> None:
+        """Set how both banks answer from now on; `refuse` applies to production only."""
         self.wire.fault = "refuse" if refuse else "up"
         for bank in self.banks.values():
             await bank.transfers.set_rules(returns)
@@ -281,19 +281,19 @@ class Service:
             await resume_pix(conn, now=self.clock.now())
 
     async def pay_at_bank(self, **asked: Any) -> int:
-        """A payer pays at the bank of production; the bank's status."""
+        """A payer pays at the production bank. Returns the status of its answer."""
         async with self.http.post(f"{self.bank_url}/simulated/pay", json=asked) as answer:
             return answer.status
 
     # Time
 
-    async def quiet(self, *, sent: bool = False) -> None:
-        """Wait until nothing is under way: no order in hand or due, no hint, no share; retries due soon are waited for.
+    async def wait_until_idle(self, *, sent: bool = False) -> None:
+        """Wait until no order is claimed or due, no hint is due, no share is unposted, and no retry is due soon.
 
-        With `sent` also for refunds and withdrawals, which wait for their moment and may be asked about for long.
+        With `sent` wait for refunds and withdrawals too, which are sent later and may be looked up for long.
         """
         until = time.monotonic() + QUIET_S_MAX
-        wake_at = time.monotonic() + _HEARD_S
+        wake_at = time.monotonic() + _WAKE_EVERY_S
         moves = 0
         while True:
             now = self.clock.now()
@@ -304,69 +304,69 @@ class Service:
             elif row["now"] == 0:
                 if row["next"] is None or row["next"] > now + (timedelta(days=3) if sent else SOON):
                     return
-                if row["told"] == 0:  # what is in the air would lose its lease
+                if row["told"] == 0:  # deliveries being sent would lose their lease
                     moves += 1
-                    assert moves <= _MOVES_MAX, await self.under_way()
+                    assert moves <= _MOVES_MAX, await self.describe_work()
                     self.clock.jump(max(row["next"] - now, timedelta()) + timedelta(milliseconds=1))
                     wake_at = 0.0
-            assert time.monotonic() < until, await self.under_way()
+            assert time.monotonic() < until, await self.describe_work()
             if time.monotonic() >= wake_at:
                 self.wake()
-                wake_at = time.monotonic() + _HEARD_S
-            await asyncio.sleep(_LOOK_S)
+                wake_at = time.monotonic() + _WAKE_EVERY_S
+            await asyncio.sleep(_POLL_S)
 
-    async def moved(self, by: timedelta) -> None:
-        """Time passes, and everybody does what was to be done meanwhile."""
-        await self.told()
+    async def advance(self, by: timedelta) -> None:
+        """Advance the clock, and wait until everything that became due is done."""
+        await self.wait_until_delivered()
         self.clock.jump(by)
-        await self.pool.execute(_CAUGHT_UP, self.clock.now())
+        await self.pool.execute(_SKIP_RECONCILIATION, self.clock.now())
         self.wake()
-        await self.quiet()
+        await self.wait_until_idle()
 
-    async def at_rest(self) -> None:
-        """Whatever was begun has ended: refunds too, and every merchant was told everything."""
-        await self.quiet(sent=True)
-        await self.told()
+    async def wait_until_at_rest(self) -> None:
+        """Wait until all work is done, refunds and withdrawals included, and every webhook is delivered."""
+        await self.wait_until_idle(sent=True)
+        await self.wait_until_delivered()
 
-    async def told(self) -> None:
-        """Every merchant was told everything."""
+    async def wait_until_delivered(self) -> None:
+        """Wait until every webhook is delivered."""
         until = time.monotonic() + REST_S_MAX
         accounts = [UUID(each) for each in self.merchants]
-        while await self.pool.fetchval(_UNTOLD, accounts):
-            assert time.monotonic() < until, "merchants were not told"
-            # An attempt that failed on a busy machine is due again seconds later by a clock that hardly moves.
+        while await self.pool.fetchval(_UNDELIVERED, accounts):
+            assert time.monotonic() < until, "webhooks were not delivered"
+            # An attempt that failed on a busy machine is due again seconds later, by a clock that hardly moves.
             retry_at = await self.pool.fetchval(_RETRY_AT, accounts)
             if retry_at is not None and timedelta() < retry_at - self.clock.now() <= SOON:
                 self.clock.jump(retry_at - self.clock.now())
             self.wake()
-            await asyncio.sleep(_LOOK_S)
+            await asyncio.sleep(_POLL_S)
 
-    async def eventually(self, true: Callable[[], Any], what: str) -> None:
-        """Until it is so, reconcilers included; else it fails."""
+    async def wait_until(self, true: Callable[[], Any], what: str) -> None:
+        """Wait until the condition holds, with the help of reconcilers; fail with `what` when it does not."""
         until = time.monotonic() + QUIET_S_MAX
-        wake_at = time.monotonic() + _HEARD_S
+        wake_at = time.monotonic() + _WAKE_EVERY_S
         while not await true():
-            assert time.monotonic() < until, f"{what}; {await self.under_way()}"
+            assert time.monotonic() < until, f"{what}; {await self.describe_work()}"
             if time.monotonic() >= wake_at:
                 self.clock.jump(_RETRY)
                 self.wake()
-                wake_at = time.monotonic() + _HEARD_S
-            await asyncio.sleep(_LOOK_S)
+                wake_at = time.monotonic() + _WAKE_EVERY_S
+            await asyncio.sleep(_POLL_S)
 
     def wake(self) -> None:
         for duty in self.runner.duties.values():
             self.runner.wake(duty.name)
 
-    async def under_way(self) -> str:
+    async def describe_work(self) -> str:
         orders = await self.pool.fetch("SELECT kind, state, attempts, due_at, outcome FROM bank_order LIMIT 20")
         hints = await self.pool.fetch("SELECT about, due_at FROM bank_hint LIMIT 20")
-        told = await self.pool.fetch(_TOLD)
-        return f"under way at {self.clock.now()}: {orders}, {hints}, told: {told}"
+        being_sent = await self.pool.fetch(_BEING_SENT)
+        return f"under way at {self.clock.now()}: {orders}, {hints}, deliveries: {being_sent}"
 
 
 @asynccontextmanager
 async def running_service(servers: Any) -> AsyncIterator[Service]:
-    """A service with a database of its own on this server."""
+    """A service with its own database on this server."""
     async with own_database(servers, "walk") as own_url, _running(own_url, servers.redis_url) as service:
         yield service
 
@@ -390,12 +390,12 @@ async def _running(database_url: str, redis_url: str) -> AsyncIterator[Service]:
         _move_clock(api, clock.now)
         pool = await open_pool(database_url, name="walk", size=8)
         opened.push_async_callback(pool.close)
-        # What the fixture put there is no place that this bank knows.
+        # This bank does not know the locations that the fixture of the API has stored.
         await pool.execute("DELETE FROM pix_location")
         await pool.execute("UPDATE simulated_boleto_rules SET settle_after_s = 0")
-        # A worker makes them half a year ahead; here more than that may pass between two of its looks.
+        # A worker creates partitions half a year ahead; here the clock may jump further between two of its runs.
         await pool.execute(
-            "SELECT make_months('read_event_sandbox', $1, $2)", BEGINS.date(), (BEGINS + MONTHS_AHEAD).date()
+            "SELECT make_months('read_event_sandbox', $1, $2)", CLOCK_START.date(), (CLOCK_START + MONTHS_AHEAD).date()
         )
         seal = Seal(api.settings.secret_key)
         http = await opened.enter_async_context(
@@ -415,13 +415,13 @@ async def _running(database_url: str, redis_url: str) -> AsyncIterator[Service]:
         await opened.enter_async_context(_serving_api(service, api_port))
         await books[Mode.PRODUCTION].boletos.set_webhook(f"{own_url}/bank/{api.settings.bank_callback_token}/boletos")
         await opened.enter_async_context(_working(service, seal))
-        with _overheard(service.errors):
+        with _collected_errors(service.errors):
             yield service
 
 
 @contextmanager
-def _overheard(errors: list[dict[str, Any]]) -> Iterator[None]:
-    """Keep what is logged as an error, instead of writing anything anywhere."""
+def _collected_errors(errors: list[dict[str, Any]]) -> Iterator[None]:
+    """Collect what is logged as an error, and write no log."""
 
     def keep(logger: Any, method: str, event: Any) -> Any:
         if method in ("error", "exception", "critical"):
@@ -437,7 +437,7 @@ def _overheard(errors: list[dict[str, Any]]) -> Iterator[None]:
 
 
 def _move_clock(api: Api, now: Callable[[], datetime]) -> None:
-    """The API was opened with the machine's clock; from here on it reads this one."""
+    """Have the API, which was opened with the machine's clock, read this clock."""
     client = api.app.state.context
     client._now = now
 
@@ -471,13 +471,13 @@ async def _serving_bank(
 
 @asynccontextmanager
 async def _serving_api(service: Service, port: int) -> AsyncIterator[None]:
-    """The API's address for the bank's callbacks, and beside it the merchants' receivers."""
+    """Serve the API at an address for the bank's callbacks, and the merchants' webhook receivers beside it."""
 
     async def hear(request: web.Request) -> web.Response:
         merchant = service.merchants.get(request.match_info["account_id"])
         body = await request.read()
         if merchant is not None:
-            merchant.heard.setdefault(msgspec.json.decode(body)["event_id"], []).append(body)
+            merchant.received_bodies.setdefault(msgspec.json.decode(body)["event_id"], []).append(body)
         return web.Response(status=200)
 
     async def answer(request: web.Request) -> web.Response:
@@ -505,7 +505,7 @@ async def _listening(app: web.Application, port: int) -> AsyncIterator[None]:
 
 @asynccontextmanager
 async def _working(service: Service, seal: Seal) -> AsyncIterator[None]:
-    """A worker: every duty of the table, its wake-ups, its dispatcher."""
+    """Run a worker: every duty of the table, its wake-ups, its webhook dispatcher."""
     settings, now, runner = service.settings, service.clock.now, service.runner
     async with AsyncExitStack() as opened:
         redis = open_redis(settings.redis_url, blocking=False)

@@ -1,8 +1,8 @@
-"""A random walk of every command in every state: service and model are asked, and both must say the same.
+"""A random walk through every command in every state: the service must answer as the model does.
 
-Two merchants and a partner who brings them some of their boletos, both modes. After each step: the answer is the one
-the model allows, the charge is as the model has it. Every few steps all lists of the API; at the end of a walk every
-webhook, and what tests/walk/books.py asks.
+There are two merchants and a partner whose code some of their boletos have, in both modes. After each step the walk
+compares the answer and the charge with the model; every few steps all lists of the API; at the end of a walk also every
+webhook, and it runs the queries of tests/walk/books.py.
 """
 
 from __future__ import annotations
@@ -26,24 +26,24 @@ from banks.simulated.returns import ReturnRules
 from readmodels.verify import verify
 from tests.support.boleto_merchant import PAGADOR
 from tests.support.in_process import Reply, envelope
-from tests.walk.books import UNENDED, faults, unheard
+from tests.walk.books import UNENDED, faults, webhook_faults
 from tests.walk.model import Answer, Charge, Fees, Partner, Refund, Wallet, counted
-from tests.walk.service import ARRIVES, Service, WalkMerchant, running_service
+from tests.walk.service import RETURNS_SUCCEED, Service, WalkMerchant, running_service
 
 SAO_PAULO: Final = ZoneInfo("America/Sao_Paulo")
-DEEP_EVERY: Final = 20
-"""Steps between two looks at everything; the last look is at the end."""
-YEAR: Final = timedelta(days=330)
-"""A walk ends within this: the feed keeps its events for longer."""
+CHECK_ALL_EVERY: Final = 20
+"""Steps between two comparisons of all lists and books; the last one is at the end of the walk."""
+WALK_MAX: Final = timedelta(days=330)
+"""A walk's clock advances no further than this: the feed keeps its events for longer."""
 LATER_S: Final = 600.0
-"""How long money that goes back is on its way, when it is."""
+"""How long the bank takes for a refund that it does not make at once."""
 
 SHOPS: Final = ("first", "second")
 PARTNER: Final = "partner"
 ACCOUNTS: Final = (*SHOPS, PARTNER)
-CHARGED: Final = "first"
+MERCHANT_WITH_FEES: Final = "first"
 FEES: Final = Fees(pix_bps=99, pix_cents=1, pix_min=3, boleto=199, withdrawal=150)
-"""Of this one merchant; the others are charged nothing."""
+"""The fees of MERCHANT_WITH_FEES; the other merchants have none."""
 SHARES: Final = (0, 1, 33, 250, 3_333, 3_333, 10_000)
 """Basis points."""
 KINDS: Final = ("boleto_pix", "pix", "boleto", "boleto_hibrido", "dual", "pix")
@@ -61,7 +61,7 @@ JUMPS: Final = (
 )
 ADVANCES: Final = (timedelta(seconds=61), timedelta(seconds=LATER_S + 1), timedelta(hours=25), timedelta(days=12))
 GRACE: Final = timedelta(seconds=5)
-"""How long a withdrawal waits before the bank is asked (docs/withdrawals.md)."""
+"""How long a withdrawal waits before it is sent to the bank (docs/withdrawals.md)."""
 AMOUNTS: Final = ("exact", "exact", "less", "more")
 PAYER: Final = {
     "name": PAGADOR["nome"],
@@ -76,7 +76,7 @@ PAYER: Final = {
 }
 _BANK_DAYS = holidays.financial_holidays("BVMF")
 
-_HEARD_OF: Final = """
+_KNOWN_TO_BANK: Final = """
 SELECT EXISTS (SELECT FROM refund WHERE refund_id = $1::uuid AND status <> 'pending')
     OR (NOT $3::boolean AND EXISTS (SELECT FROM simulated_devolucao WHERE id = $2
                                     UNION ALL SELECT FROM simulated_transfer WHERE id = $2))
@@ -102,7 +102,7 @@ def in_cents(shown: str) -> int:
 
 
 def last_day(due: date) -> date:
-    """A due date on which banks are closed is payable on the next day they are open."""
+    """The last day to pay: the due date, or the next business day when banks are closed on it."""
     while due.weekday() >= 5 or due in _BANK_DAYS:
         due += timedelta(days=1)
     return due
@@ -118,36 +118,36 @@ class Step(NamedTuple):
 
 
 STEPS: Final[dict[str, Step]] = {}
-OFTEN: Final[list[str]] = ["look_up"]
-"""Each step's name as often as it is to be taken among the others. The first is what the simplest of all walks is made
-of, which is always taken: the cheapest."""
+WEIGHTED_STEPS: Final[list[str]] = ["look_up"]
+"""The name of each step, as often as its weight. The first is the step of hypothesis' simplest walk, which always runs:
+the cheapest one."""
 
 charges: Final[st.SearchStrategy[Any]] = st.nothing()
-"""Stands for one of the charges there are, when the step is taken."""
+"""Placeholder for a parameter that is one of the existing charges, drawn when the step is taken."""
 
 
 def step(weight: int, **given: st.SearchStrategy[Any]) -> Callable[[Callable[..., None]], Callable[..., None]]:
-    """A step of the walk, what it is given, and how often it is taken: rules of their own would be chosen in long runs
-    of the same few (a walk is to meet every command in every state)."""
+    """Register a step of the walk, with its parameters and its weight. As rules of hypothesis the steps would be chosen
+    in long runs of the same few; a walk must meet every command in every state."""
 
-    def put(do: Callable[..., None]) -> Callable[..., None]:
+    def register(do: Callable[..., None]) -> Callable[..., None]:
         STEPS[do.__name__] = Step(do, given)
-        OFTEN.extend([do.__name__] * weight)
+        WEIGHTED_STEPS.extend([do.__name__] * weight)
         return do
 
-    return put
+    return register
 
 
-class Used:
-    """A key that made something."""
+class UsedKey:
+    """An idempotency key, its request, and the id of what it created."""
 
     def __init__(self, merchant: str, test: bool, path: str, body: Any, key: str, made: str) -> None:
         self.merchant, self.test, self.path, self.body, self.key, self.made = merchant, test, path, body, key, made
 
 
 class Stage:
-    """Where walks take place one after the other. What a walk that failed left is not at rest: the next one gets
-    another service, so that it can be made shorter and shorter without being misled."""
+    """The service on which walks run one after the other. A failed walk may leave work under way, so the next walk gets
+    a new service: hypothesis can then shrink the failure without being misled."""
 
     def __init__(self, runner: asyncio.Runner, servers: Any) -> None:
         self._runner = runner
@@ -176,28 +176,28 @@ class Stage:
 class Walk(RuleBasedStateMachine):
     stage: ClassVar[Stage]
     steps: ClassVar[Counter[str]] = Counter()
-    """What was done and answered, over all walks."""
+    """How often each step got each answer, over all walks."""
 
     def __init__(self) -> None:
         super().__init__()
         self.all: list[Charge] = []
         self.merchants: dict[str, WalkMerchant] = {}
         self.wallets = {
-            (merchant, test): Wallet(FEES if merchant == CHARGED else Fees())
+            (merchant, test): Wallet(FEES if merchant == MERCHANT_WITH_FEES else Fees())
             for merchant in ACCOUNTS
             for test in (True, False)
         }
-        self.used: list[Used] = []
+        self.used: list[UsedKey] = []
         self.suspended = False
         self.ahead = dict.fromkeys(SHOPS, timedelta())
         self.done = 0
         self.service = self.stage.service()
-        self.run(self.service.begin_again())
+        self.run(self.service.restart())
         self.began = self.now
         for name in ACCOUNTS:
             self.merchants[name] = self.run(self.service.open_merchant(name))
-        self.run(self.service.charge(self.merchants[CHARGED], FEES))
-        code = self.run(self.service.take_in_partner(self.merchants[PARTNER]))
+        self.run(self.service.set_merchant_fees(self.merchants[MERCHANT_WITH_FEES], FEES))
+        code = self.run(self.service.create_partner(self.merchants[PARTNER]))
         self.partner = Partner(code, {test: self.wallets[PARTNER, test] for test in (True, False)})
         self._agree(3_333, active=True)
 
@@ -209,7 +209,7 @@ class Walk(RuleBasedStateMachine):
         return self.service.clock.now()
 
     def at(self, charge: Charge) -> datetime:
-        """What the clock shows that this charge goes by: a merchant's sandbox may be ahead."""
+        """The time of the clock that applies to this charge: a merchant's sandbox may be ahead."""
         return self.clock(charge.merchant, charge.test)
 
     def clock(self, merchant: str, test: bool) -> datetime:
@@ -221,7 +221,7 @@ class Walk(RuleBasedStateMachine):
     def day(self, merchant: str, test: bool, days: int) -> str:
         return (self.today(merchant, test) + timedelta(days=days)).isoformat()
 
-    @rule(data=st.data(), name=st.deferred(lambda: st.sampled_from(OFTEN)))
+    @rule(data=st.data(), name=st.deferred(lambda: st.sampled_from(WEIGHTED_STEPS)))
     def takes(self, data: st.DataObject, name: str) -> None:
         do, strategies = STEPS[name]
         given = {}
@@ -237,7 +237,7 @@ class Walk(RuleBasedStateMachine):
     # Create
 
     @initialize(kind=st.sampled_from(KINDS), test=modes, amount=cents)
-    def begin_with_one(self, kind: str, test: bool, amount: int) -> None:
+    def create_first_charge(self, kind: str, test: bool, amount: int) -> None:
         self._create("first", test, kind, amount, "pedido-1", None, 10, False, True)
 
     @step(
@@ -273,8 +273,8 @@ class Walk(RuleBasedStateMachine):
         self, merchant: str, test: bool, kind: str, amount: int, reference: str | None, life: int | None, days: int,
         refused: bool, brought: bool,
     ) -> None:  # fmt: skip
-        path, body, due = self._order(merchant, test, kind, amount, reference, life, days)
-        brought = brought and kind != "pix"  # a PIX alone carries no partner's code
+        path, body, due = self._creation_request(merchant, test, kind, amount, reference, life, days)
+        brought = brought and kind != "pix"  # a PIX charge has no integrador_code
         if brought:
             body["integrador_code"] = self.partner.code
         key = str(uuid4())
@@ -289,24 +289,24 @@ class Walk(RuleBasedStateMachine):
             wanted = (400, "INTEGRADOR_CODE_INVALID")
         elif refused and kind != "pix":
             wanted = (502, "BANK_UNAVAILABLE")
-        reply = self._with_bank(refused, merchant, test, "POST", path, body, key)
-        self._is(reply, wanted, f"create {kind}")
+        reply = self._ask_with_bank(refused, merchant, test, "POST", path, body, key)
+        self._assert_answer(reply, wanted, f"create {kind}")
         if wanted == (502, "BANK_UNAVAILABLE"):
-            # Nothing was kept of it, the key neither: the same request succeeds when the bank does.
-            self.quiet()
+            # The refused request left nothing, and its key is unused: it succeeds once the bank accepts it.
+            self.wait_until_idle()
             reply = self._ask(merchant, test, "POST", path, body, key)
-            self._is(reply, (201, ""), f"create {kind} again")
+            self._assert_answer(reply, (201, ""), f"create {kind} again")
             refused = False
         elif wanted[0] != 201:
             return
-        charge = self._made(merchant, test, kind, amount, reference, life, due, brought, reply.json())
+        charge = self._add_charge(merchant, test, kind, amount, reference, life, due, brought, reply.json())
         if refused:
             charge.fail()
-        self.quiet()
-        self._look(charge)
-        self.used.append(Used(merchant, test, path, body, key, charge.charge_id))
+        self.wait_until_idle()
+        self._assert_charge_and_payments(charge)
+        self.used.append(UsedKey(merchant, test, path, body, key, charge.charge_id))
 
-    def _order(
+    def _creation_request(
         self, merchant: str, test: bool, kind: str, amount: int, reference: str | None, life: int | None, days: int
     ) -> tuple[str, dict[str, Any], date | None]:
         more: dict[str, Any] = {} if reference is None else {"external_id": reference}
@@ -328,13 +328,13 @@ class Walk(RuleBasedStateMachine):
         }
         return "/v1/charges/boleto", body, due
 
-    def _made(
+    def _add_charge(
         self, merchant: str, test: bool, kind: str, amount: int, reference: str | None, life: int | None,
         due: date | None, brought: bool, shown: dict[str, Any],
     ) -> Charge:  # fmt: skip
         created_at = instant(shown["created_at"])
         assert abs(created_at - self.clock(merchant, test)) < timedelta(seconds=30)
-        # Only POST /v1/charges/dual gives a PIX leg a time of its own.
+        # Only POST /v1/charges/dual gives the PIX leg its own expiry.
         own = None if life is None else created_at + timedelta(seconds=life)
         ends = boleto_ends(due) if due is not None else own or created_at + timedelta(days=1)
         if kind == "boleto_pix":
@@ -356,17 +356,17 @@ class Walk(RuleBasedStateMachine):
         )
         assert charge.charge_id not in {each.charge_id for each in self.all}
         self.all.append(charge)
-        self._same(charge, shown)
+        self._assert_same(charge, shown)
         return charge
 
-    # Look, cancel, re-date
+    # Read, cancel, re-date
 
     @step(2, charge=charges, other=merchants, test=modes)
     def look_up(self, charge: Charge, other: str, test: bool) -> None:
         if (other, test) == (charge.merchant, charge.test):
-            self._look(charge)
+            self._assert_charge_and_payments(charge)
             return
-        # Somebody else's, or of the other mode: it is not there, whatever is asked.
+        # A charge of another merchant or mode is not found by any request.
         for method, path, body in (
             ("GET", f"/v1/charges/{charge.charge_id}", None),
             ("POST", f"/v1/charges/{charge.charge_id}/cancel", None),
@@ -374,7 +374,7 @@ class Walk(RuleBasedStateMachine):
             ("PATCH", "/v1/charges/due-date", {"charge_id": charge.charge_id, "due_date": self.day(other, test, 3)}),
         ):
             reply = self._ask(other, test, method, path, body, str(uuid4()) if path.endswith("refunds") else None)
-            self._is(reply, (404, "CHARGE_NOT_FOUND"), "foreign")
+            self._assert_answer(reply, (404, "CHARGE_NOT_FOUND"), "foreign")
 
     @step(
         4,
@@ -385,7 +385,7 @@ class Walk(RuleBasedStateMachine):
         astray=sometimes,
     )
     def cancel(self, charge: Charge, by_body: bool, reason: str | None, refused: bool, astray: bool) -> None:
-        charge = self._one(charge, lambda each: astray or each.status == "pending")
+        charge = self._choose(charge, lambda each: astray or each.status == "pending")
         charge.lapse(self.at(charge))
         refused = refused and bool(charge.boleto)
         path, body = f"/v1/charges/{charge.charge_id}/cancel", None
@@ -393,14 +393,14 @@ class Walk(RuleBasedStateMachine):
             path, body = "/v1/charges/cancel", {"charge_id": charge.charge_id}
             if reason is not None:
                 body["reason"] = reason
-        reply = self._with_bank(refused, charge.merchant, charge.test, "POST", path, body)
+        reply = self._ask_with_bank(refused, charge.merchant, charge.test, "POST", path, body)
         wanted = charge.to_cancel(refused=refused)
-        self._is(reply, wanted, "cancel")
+        self._assert_answer(reply, wanted, "cancel")
         if wanted == (200, ""):
             charge.cancel()
-            self._same(charge, reply.json())
-        self.quiet()
-        self._look(charge)
+            self._assert_same(charge, reply.json())
+        self.wait_until_idle()
+        self._assert_charge_and_payments(charge)
 
     @step(
         2,
@@ -416,11 +416,11 @@ class Walk(RuleBasedStateMachine):
                 merchant, test, reference = named[-1].merchant, named[-1].test, str(named[-1].external_id)
         found = self._pending(merchant, test, reference)
         reply = self._ask(merchant, test, "POST", "/v1/charges/cancel", {"external_id": reference})
-        self._is(reply, _of_reference(found), "cancel by reference")
+        self._assert_answer(reply, _of_reference(found), "cancel by reference")
         if len(found) == 1:
             found[0].cancel()
-            self._same(found[0], reply.json())
-        self.quiet()
+            self._assert_same(found[0], reply.json())
+        self.wait_until_idle()
 
     @step(
         4,
@@ -431,7 +431,7 @@ class Walk(RuleBasedStateMachine):
         astray=sometimes,
     )
     def redate(self, charge: Charge, days: int | None, by_reference: bool, refused: bool, astray: bool) -> None:
-        charge = self._one(charge, lambda each: astray or (each.status == "pending" and bool(each.boleto)))
+        charge = self._choose(charge, lambda each: astray or (each.status == "pending" and bool(each.boleto)))
         charge.lapse(self.at(charge))
         today = self.today(charge.merchant, charge.test)
         due = charge.due or today if days is None else today + timedelta(days=days)
@@ -440,40 +440,40 @@ class Walk(RuleBasedStateMachine):
         if by_reference and charge.external_id is not None:
             body = {"external_id": charge.external_id, "due_date": due.isoformat()}
             found = [each for each in self._pending(charge.merchant, charge.test, charge.external_id) if each.boleto]
-        reply = self._with_bank(refused, charge.merchant, charge.test, "PATCH", "/v1/charges/due-date", body)
+        reply = self._ask_with_bank(refused, charge.merchant, charge.test, "PATCH", "/v1/charges/due-date", body)
         wanted = _of_reference(found)
         if due < today:
             wanted = (400, "INVALID_DUE_DATE")
         elif len(found) == 1:
             wanted = found[0].to_redate(due, refused=refused)
-        self._is(reply, wanted, "redate")
+        self._assert_answer(reply, wanted, "redate")
         if wanted == (200, ""):
             (moved,) = found
             if moved.due != due:
                 moved.redate(due, boleto_ends(due))
-            self._same(moved, reply.json())
-        self.quiet()
-        self._look(charge)
+            self._assert_same(moved, reply.json())
+        self.wait_until_idle()
+        self._assert_charge_and_payments(charge)
 
-    # Money arrives
+    # Payments
 
     @step(3, charge=charges, astray=rarely)
     def simulate_payment(self, charge: Charge, astray: bool) -> None:
-        charge = self._one(charge, lambda each: each.test != astray and each.status == "pending")
+        charge = self._choose(charge, lambda each: each.test != astray and each.status == "pending")
         charge.lapse(self.at(charge))
         path = f"/v1/charges/{charge.charge_id}/simulate-payment"
         reply = self._ask(charge.merchant, charge.test, "POST", path)
         wanted = charge.to_simulated_payment() if charge.test else (403, "SANDBOX_ONLY")
-        self._is(reply, wanted, "simulate")
+        self._assert_answer(reply, wanted, "simulate")
         if wanted == (200, ""):
             self._sandbox_paid(charge, charge.cents, 1)
-            self._same(charge, reply.json())
-        self.quiet()
-        self._look(charge)
+            self._assert_same(charge, reply.json())
+        self.wait_until_idle()
+        self._assert_charge_and_payments(charge)
 
     @step(4, charge=charges, amount=st.sampled_from(AMOUNTS), times=st.sampled_from((1, 1, 1, 2, 3)), astray=rarely)
     def sandbox_pay(self, charge: Charge, amount: str, times: int, astray: bool) -> None:
-        charge = self._one(charge, lambda each: each.test != astray)
+        charge = self._choose(charge, lambda each: each.test != astray)
         charge.lapse(self.at(charge))
         path = f"/v1/sandbox/charges/{charge.charge_id}/pay"
         paid = _amount(charge, amount)
@@ -483,29 +483,29 @@ class Walk(RuleBasedStateMachine):
         else:
             body["amount"] = reais(paid)
         reply = self._ask(charge.merchant, charge.test, "POST", path, body)
-        self._is(reply, (200, "") if charge.test else (403, "SANDBOX_ONLY"), "sandbox pay")
+        self._assert_answer(reply, (200, "") if charge.test else (403, "SANDBOX_ONLY"), "sandbox pay")
         if charge.test:
             self._sandbox_paid(charge, paid, times)
-            self._same(charge, reply.json())
-        self.quiet()
-        self._look(charge)
+            self._assert_same(charge, reply.json())
+        self.wait_until_idle()
+        self._assert_charge_and_payments(charge)
 
     @step(3, charge=charges, what=st.sampled_from(("expire", "fail")), astray=rarely)
     def sandbox_end(self, charge: Charge, what: str, astray: bool) -> None:
-        charge = self._one(charge, lambda each: each.test != astray and each.status == "pending")
+        charge = self._choose(charge, lambda each: each.test != astray and each.status == "pending")
         charge.lapse(self.at(charge))
         reply = self._ask(charge.merchant, charge.test, "POST", f"/v1/sandbox/charges/{charge.charge_id}/{what}")
         wanted = (200, "") if charge.status == "pending" else (409, "CHARGE_NOT_PENDING")
-        self._is(reply, wanted if charge.test else (403, "SANDBOX_ONLY"), what)
+        self._assert_answer(reply, wanted if charge.test else (403, "SANDBOX_ONLY"), what)
         if charge.test and wanted == (200, ""):
             if what == "fail":
                 charge.fail()
             else:
                 charge.expires_at = self.at(charge)
                 charge.lapse(self.at(charge))
-            self._same(charge, reply.json())
-        self.quiet()
-        self._look(charge)
+            self._assert_same(charge, reply.json())
+        self.wait_until_idle()
+        self._assert_charge_and_payments(charge)
 
     @step(
         9,
@@ -517,10 +517,10 @@ class Walk(RuleBasedStateMachine):
         astray=sometimes,
     )
     def pay_at_bank(self, charge: Charge, amount: str, twice: bool, force: bool, leg: str, astray: bool) -> None:
-        """A payer, in production. `side`: by the PIX side of a hybrid boleto."""
+        """A payer pays at the production bank. `side`: by the PIX side of a hybrid boleto."""
         if not astray:
-            charge = self._one(charge, lambda each: not each.test and each.status == "pending")
-        charge = self._one(charge, lambda each: not each.test)
+            charge = self._choose(charge, lambda each: not each.test and each.status == "pending")
+        charge = self._choose(charge, lambda each: not each.test)
         if charge.test:
             return
         charge.lapse(self.at(charge))
@@ -529,7 +529,7 @@ class Walk(RuleBasedStateMachine):
         elif not charge.boleto:
             leg = "cob"
         if leg == "cob" and charge.status == "failed" and charge.kind == "pix":
-            return  # the bank never had it
+            return  # the bank never registered it
         paid = _amount(charge, amount)
         asked: dict[str, Any] = {"amount": reais(paid), "force": force, "times": 2 if twice else 1}
         if leg == "cob":
@@ -549,11 +549,15 @@ class Walk(RuleBasedStateMachine):
         if taken:
             arrived = paid * asked["times"]
             before = sum(payment.cents for payment in charge.payments)
-            self.run(self.service.eventually(lambda: self._credited(charge, before + arrived), "money not credited"))
+            self.run(
+                self.service.wait_until(
+                    lambda: self._credited(charge, before + arrived), "the payment was not credited"
+                )
+            )
             parts = [paid] * asked["times"]
             if leg == "boleto" and twice:
-                # The bank tells of a boleto its total. What was announced as two payments may have been read as one.
-                parts = self.run(self._parts(charge))
+                # The bank states a boleto's total: two payments may have been read, and booked, as one.
+                parts = self.run(self._new_payments_cents(charge))
             for part in parts:
                 charge.receive(
                     part,
@@ -561,10 +565,10 @@ class Walk(RuleBasedStateMachine):
                     paid_at=self.at(charge),
                     leg="cob" if leg == "cob" else "boleto",
                 )
-        self.quiet()
-        self._look(charge)
+        self.wait_until_idle()
+        self._assert_charge_and_payments(charge)
 
-    # Money goes back
+    # Refunds and withdrawals
 
     @step(
         9,
@@ -576,7 +580,7 @@ class Walk(RuleBasedStateMachine):
     )
     def refund(self, charge: Charge, which: int, how: str, destination: bool, bank: str) -> None:
         if which % 5:
-            charge = self._one(charge, lambda each: any(payment.left for payment in each.payments))
+            charge = self._choose(charge, lambda each: any(payment.left for payment in each.payments))
         charge.lapse(self.at(charge))
         payment = charge.settling
         body: dict[str, Any] = {"destination": DESTINATION} if destination else {}
@@ -589,13 +593,15 @@ class Walk(RuleBasedStateMachine):
             body["amount"] = reais(amount)
         later = bank in ("later", "fails later")
         rules = ReturnRules(LATER_S if later else 0.0, bank.startswith("fails"))
-        self._hear()
-        self.run(self.service.behave(returns=rules))
+        self._end_refunds_and_withdrawals()
+        self.run(self.service.set_bank_behaviour(returns=rules))
         path, key = f"/v1/charges/{charge.charge_id}/refunds", str(uuid4())
         wanted, back = charge.to_refund(payment, amount, destination=destination, now=self.at(charge))
         asked_at = self.at(charge)
-        reply = self._with_bank(bank == "refuses", charge.merchant, charge.test, "POST", path, body, key, rules=rules)
-        self._is(reply, wanted, "refund")
+        reply = self._ask_with_bank(
+            bank == "refuses", charge.merchant, charge.test, "POST", path, body, key, rules=rules
+        )
+        self._assert_answer(reply, wanted, "refund")
         if wanted[0] == 201:
             assert payment is not None
             shown = reply.json()
@@ -608,18 +614,22 @@ class Walk(RuleBasedStateMachine):
             refund.refund_id = shown["refund_id"]
             assert (shown["status"], in_cents(shown["amount"])) == ("pending", back)
             assert in_cents(shown["refundable_remaining"]) == payment.left
-            self.used.append(Used(charge.merchant, charge.test, path, body, key, refund.refund_id))
-            # The bank goes by the rules of the moment it hears of it, which may be at the second attempt.
-            self.run(self.service.eventually(lambda: self._heard_of(refund, over=not later), "the bank was not asked"))
-            self.quiet()
-            self._hear()
-            assert later or refund.status != "pending", "the bank has ended it"
-        self.run(self.service.behave())
-        self._look(charge)
+            self.used.append(UsedKey(charge.merchant, charge.test, path, body, key, refund.refund_id))
+            # The bank applies the rules of the moment it accepts the order, which may be the second attempt.
+            self.run(
+                self.service.wait_until(
+                    lambda: self._is_known_to_bank(refund, over=not later), "the refund was not sent to the bank"
+                )
+            )
+            self.wait_until_idle()
+            self._end_refunds_and_withdrawals()
+            assert later or refund.status != "pending", "the refund is pending although the bank has ended it"
+        self.run(self.service.set_bank_behaviour())
+        self._assert_charge_and_payments(charge)
 
     @step(4, which=st.sampled_from((5, 10, 15)), bank=st.sampled_from(("at once", "at once", "later", "fails")))
     def refund_in_parts(self, which: int, bank: str) -> None:
-        """Of what a partner brought: parts of which each is rounded by itself would not add up to his share."""
+        """Refund a partner's charge in parts: shares rounded for each part would not add up to his share."""
         brought = [each for each in self.all if any(paid.left > 1 and paid.share_bps for paid in each.payments)]
         for how in ("part", "part", "rest") if brought else ():
             self.refund(brought[-1], which, how, True, bank if how == "part" else "at once")
@@ -634,7 +644,7 @@ class Walk(RuleBasedStateMachine):
     def withdraw(self, merchant: str, astray: bool, how: str, bank: str) -> None:
         if not astray and self.wallets[merchant, False].balance == 0:
             merchant = next((each for each in ACCOUNTS if self.wallets[each, False].balance), merchant)
-        self._hear()
+        self._end_refunds_and_withdrawals()
         wallet, test = self.wallets[merchant, False], astray
         amount = {
             "all": max(1, wallet.balance - wallet.fees.withdrawal),
@@ -645,23 +655,25 @@ class Walk(RuleBasedStateMachine):
         body, key = {"amount": reais(amount)}, str(uuid4())
         wanted = (403, "SANDBOX_ONLY") if test else wallet.to_withdraw(amount)
         reply = self._ask(merchant, test, "POST", "/v1/withdrawals", body, key)
-        self._is(reply, wanted, "withdraw")
+        self._assert_answer(reply, wanted, "withdraw")
         if wanted != (201, ""):
             return
         shown = reply.json()
         assert (shown["status"], in_cents(shown["amount"]), shown["test"]) == ("pending", amount, False)
         sends_at = instant(shown["created_at"]) + GRACE
         made = wallet.withdraw(shown["withdrawal_id"], amount, sends_at=sends_at)
-        self.used.append(Used(merchant, False, "/v1/withdrawals", body, key, made.withdrawal_id))
+        self.used.append(UsedKey(merchant, False, "/v1/withdrawals", body, key, made.withdrawal_id))
         if bank != "not yet":
-            self.run(self.service.behave(returns=ReturnRules(0.0, bank == "fails")))
-            self.run(self.service.moved(GRACE + timedelta(seconds=1)))
-            self.run(self.service.eventually(lambda: self._over(made.withdrawal_id), "not sent"))
-            self.run(self.service.behave())
-            self._hear()
+            self.run(self.service.set_bank_behaviour(returns=ReturnRules(0.0, bank == "fails")))
+            self.run(self.service.advance(GRACE + timedelta(seconds=1)))
+            self.run(
+                self.service.wait_until(lambda: self._has_ended(made.withdrawal_id), "the withdrawal was not sent")
+            )
+            self.run(self.service.set_bank_behaviour())
+            self._end_refunds_and_withdrawals()
             assert made.status in ("succeeded", "failed")
             assert bank == "at once" or made.status == "failed"
-        self.quiet()
+        self.wait_until_idle()
 
     @step(2, which=picks)
     def cancel_withdrawal(self, which: int) -> None:
@@ -674,21 +686,21 @@ class Walk(RuleBasedStateMachine):
         near = abs(self.now - withdrawal.sends_at) < timedelta(seconds=1)
         pending = withdrawal.status == "pending" and self.now < withdrawal.sends_at
         if withdrawal.status == "pending" and near:
-            pending = reply.status == 200  # the moment it is sent, either may come first
-        self._is(reply, (200, "") if pending else (409, "WITHDRAWAL_NOT_CANCELLABLE"), "cancel withdrawal")
+            pending = reply.status == 200  # at the moment of sending either may come first
+        self._assert_answer(reply, (200, "") if pending else (409, "WITHDRAWAL_NOT_CANCELLABLE"), "cancel withdrawal")
         if pending:
             withdrawal.become("cancelled")
             assert reply.json()["status"] == "cancelled"
-        self.quiet()
+        self.wait_until_idle()
 
-    # Keys
+    # Idempotency keys
 
     @step(6, which=picks, change=st.sampled_from(("same", "same", "body", "body", "path", "mode")))
     def again(self, which: int, change: str) -> None:
         if not self.used:
             return
         if change == "body":
-            self._again_otherwise(which)
+            self._repeat_with_another_body(which)
             return
         used = self.used[which % len(self.used)]
         path, body, test = used.path, used.body, used.test
@@ -701,15 +713,15 @@ class Walk(RuleBasedStateMachine):
                 else {"amount": "1.00", "due_date": self.day(used.merchant, test, 5), "payer": PAYER}
             )
         elif change == "mode":
-            # The other mode's keys are its own; a refund finds no charge there, so the key is as good as new.
+            # Each mode has its own keys, and the other mode does not know this one.
             reply = self._ask(used.merchant, not test, "GET", f"/v1/idempotency-keys/{used.key}")
             assert reply.json()["state"] == "unknown"
             return
         reply = self._ask(used.merchant, test, "POST", path, body, used.key)
         if change != "same":
-            self._is(reply, (409, "IDEMPOTENCY_KEY_REUSED"), "again otherwise")
+            self._assert_answer(reply, (409, "IDEMPOTENCY_KEY_REUSED"), "again otherwise")
             return
-        self._is(reply, (200, ""), "again")
+        self._assert_answer(reply, (200, ""), "again")
         assert reply.header("idempotent-replayed") == "true"
         shown = reply.json()
         if path == "/v1/withdrawals":
@@ -721,24 +733,24 @@ class Walk(RuleBasedStateMachine):
         else:
             charge = next(charge for charge in self.all if charge.charge_id == used.made)
             charge.lapse(self.at(charge))
-            self._same(charge, shown)
+            self._assert_same(charge, shown)
 
-    def _again_otherwise(self, which: int) -> None:
-        """One key of each kind with another body: charges are most of all, and each kind has a replay of its own."""
-        kinds: dict[str, list[Used]] = {}
+    def _repeat_with_another_body(self, which: int) -> None:
+        """Repeat one key of each kind of creation with another body: each kind has its own replay code."""
+        kinds: dict[str, list[UsedKey]] = {}
         for used in self.used:
             kinds.setdefault(used.path.rpartition("/")[2], []).append(used)
         for several in kinds.values():
             used = several[which % len(several)]
             name = "descricao" if "tipo" in used.body else "description"
             reply = self._ask(used.merchant, used.test, "POST", used.path, {**used.body, name: "another"}, used.key)
-            self._is(reply, (409, "IDEMPOTENCY_KEY_REUSED"), "again otherwise")
+            self._assert_answer(reply, (409, "IDEMPOTENCY_KEY_REUSED"), "again otherwise")
 
-    # What is nobody's request
+    # Time, shares and suspensions
 
     @step(3, share_bps=st.sampled_from(SHARES), active=st.integers(0, 4).map(bool))
     def agree(self, share_bps: int, active: bool) -> None:
-        """With the partner: what he is given of what he brings from now on, or that he is to bring no more."""
+        """Agree another share for the partner's new charges, or that new charges may not have his code."""
         self._agree(share_bps, active=active)
 
     def _agree(self, share_bps: int, *, active: bool) -> None:
@@ -749,25 +761,25 @@ class Walk(RuleBasedStateMachine):
 
     @step(5, by=st.sampled_from(JUMPS))
     def time_passes(self, by: timedelta) -> None:
-        if self.now + by > self.began + YEAR:
+        if self.now + by > self.began + WALK_MAX:
             return
-        self.run(self.service.moved(by))
+        self.run(self.service.advance(by))
         self._lapse_all()
-        self._hear()
+        self._end_refunds_and_withdrawals()
 
     @step(1, merchant=merchants, by=st.sampled_from(ADVANCES))
     def sandbox_clock(self, merchant: str, by: timedelta) -> None:
-        """A merchant's sandbox is later than the world: nothing of his production, and nobody else, feels it."""
-        if self.ahead[merchant] + by > YEAR:
+        """Advance the clock of a merchant's sandbox: his production and other merchants are not affected."""
+        if self.ahead[merchant] + by > WALK_MAX:
             return
         seconds = int(by.total_seconds())
         reply = self._ask(merchant, True, "POST", "/v1/sandbox/clock", {"advance": f"PT{seconds}S"})
-        self._is(reply, (200, ""), "sandbox clock")
+        self._assert_answer(reply, (200, ""), "sandbox clock")
         self.ahead[merchant] += by
         assert reply.json()["advanced_seconds"] == int(self.ahead[merchant].total_seconds())
-        self.quiet()
+        self.wait_until_idle()
         self._lapse_all()
-        self._hear()
+        self._end_refunds_and_withdrawals()
 
     @step(1, suspend=st.booleans())
     def suspend(self, suspend: bool) -> None:
@@ -779,7 +791,7 @@ class Walk(RuleBasedStateMachine):
     @step(1, merchant=accounts, test=modes)
     def read(self, merchant: str, test: bool) -> None:
         self._lapse_all()
-        self._lists(merchant, test)
+        self._assert_lists(merchant, test)
 
     def teardown(self) -> None:
         failed = sys.exc_info()[1]
@@ -787,26 +799,26 @@ class Walk(RuleBasedStateMachine):
             self.stage.drop()
             return
         try:
-            self._deeply()
+            self._assert_everything()
         except BaseException:
             self.stage.drop()
             raise
 
-    # How the rules ask and compare
+    # Requests and comparisons
 
-    def quiet(self) -> None:
-        self.run(self.service.quiet())
+    def wait_until_idle(self) -> None:
+        self.run(self.service.wait_until_idle())
         self.done += 1
-        if self.done % DEEP_EVERY == 0:
+        if self.done % CHECK_ALL_EVERY == 0:
             self._lapse_all()
-            self._hear()
+            self._end_refunds_and_withdrawals()
             for merchant in ACCOUNTS:
                 for test in (True, False):
-                    self._lists(merchant, test)
-            wrong = self.run(self._faults())
+                    self._assert_lists(merchant, test)
+            wrong = self.run(self._book_faults_under_way())
             assert not wrong, "\n".join(wrong)
 
-    async def _faults(self) -> list[str]:
+    async def _book_faults_under_way(self) -> list[str]:
         accounts = [merchant.account_id for merchant in self.merchants.values()]
         async with self.service.pool.acquire() as conn:
             return await faults(conn, accounts, but=UNENDED)
@@ -820,39 +832,39 @@ class Walk(RuleBasedStateMachine):
         )
         return reply
 
-    def _with_bank(
+    def _ask_with_bank(
         self, refused: bool, merchant: str, test: bool, method: str, path: str, body: Any, key: str | None = None,
-        rules: ReturnRules = ARRIVES,
+        rules: ReturnRules = RETURNS_SUCCEED,
     ) -> Reply:  # fmt: skip
-        """Ask while the bank says no to everything: the sandbox's is told by a header, production's by its switch."""
+        """Ask. With `refused` the bank refuses everything: in the sandbox by a header, in production by a switch."""
         if not refused:
             return self._ask(merchant, test, method, path, body, key)
-        self.run(self.service.behave(refuse=True, returns=rules))
+        self.run(self.service.set_bank_behaviour(refuse=True, returns=rules))
         reply = self._ask(merchant, test, method, path, body, key, "refuse" if test else None)
-        self.run(self.service.quiet())
-        self.run(self.service.behave(returns=rules))
+        self.run(self.service.wait_until_idle())
+        self.run(self.service.set_bank_behaviour(returns=rules))
         return reply
 
-    def _is(self, reply: Reply, wanted: Answer, what: str) -> None:
+    def _assert_answer(self, reply: Reply, wanted: Answer, what: str) -> None:
         code = "" if reply.status < 400 else str(envelope(reply)["code"])
         Walk.steps[f"{what} {reply.status} {code}".rstrip()] += 1
         assert (reply.status, code) == wanted, f"{what}: {reply.status} {code}, not {wanted}: {reply.body[:600]!r}"
 
-    def _one(self, charge: Charge, wanted: Callable[[Charge], bool]) -> Charge:
-        """This charge, or the newest that is as wanted: steps are not to be wasted on what cannot be done."""
+    def _choose(self, charge: Charge, wanted: Callable[[Charge], bool]) -> Charge:
+        """This charge if it is as wanted, or else the newest that is: so that steps are not wasted on refusals."""
         if wanted(charge):
             return charge
         return next((each for each in reversed(self.all) if wanted(each)), charge)
 
-    def _look(self, charge: Charge) -> None:
+    def _assert_charge_and_payments(self, charge: Charge) -> None:
         charge.lapse(self.at(charge))
         reply = self._ask(charge.merchant, charge.test, "GET", f"/v1/charges/{charge.charge_id}")
         assert reply.status == 200, reply
-        self._same(charge, reply.json())
+        self._assert_same(charge, reply.json())
         if charge.payments:
-            self._payments(charge)
+            self._assert_payments(charge)
 
-    def _same(self, charge: Charge, shown: dict[str, Any]) -> None:
+    def _assert_same(self, charge: Charge, shown: dict[str, Any]) -> None:
         seen = {
             "charge_id": shown["charge_id"],
             "kind": shown["payment_method"],
@@ -891,8 +903,8 @@ class Walk(RuleBasedStateMachine):
         if charge.kind != "boleto" and charge.kind != "boleto_hibrido" and charge.status == "pending":
             assert abs(instant(shown["expires_at"]) - charge.pix_ends) < timedelta(milliseconds=2)
 
-    def _payments(self, charge: Charge) -> None:
-        """Each as it is shown; here the model learns what they are called."""
+    def _assert_payments(self, charge: Charge) -> None:
+        """Compare a charge's payments with the model, which learns their ids here."""
         rows = self.run(
             self.service.all(
                 self.merchants[charge.merchant],
@@ -911,7 +923,7 @@ class Walk(RuleBasedStateMachine):
         brought_by = None if charge.partner is None else charge.partner.code
         assert {row["integrador_code"] for row in rows} <= {brought_by}
         named = [row["end_to_end_id"] for row in rows if row["end_to_end_id"] is not None]
-        assert len(named) == len(set(named)), "two payments by one PIX"
+        assert len(named) == len(set(named)), "two payments have one endToEndId"
         known = {payment.payment_id: payment.shown() for payment in charge.payments if payment.payment_id}
         assert {each: shown.get(each) for each in known} == known
         new = [each for each in shown if each not in known]
@@ -934,19 +946,21 @@ class Walk(RuleBasedStateMachine):
         assert found <= cents, f"{charge.charge_id} was credited {found}, and {cents} arrived"
         return bool(found == cents)
 
-    async def _heard_of(self, refund: Refund, *, over: bool) -> bool:
-        """Whether the bank has it in its books, or, with `over`, it has ended."""
-        found = await self.service.pool.fetchval(_HEARD_OF, refund.refund_id, refund.refund_id.replace("-", ""), over)
+    async def _is_known_to_bank(self, refund: Refund, *, over: bool) -> bool:
+        """Whether the bank has the refund in its books, or, with `over`, whether the refund has ended."""
+        found = await self.service.pool.fetchval(
+            _KNOWN_TO_BANK, refund.refund_id, refund.refund_id.replace("-", ""), over
+        )
         return bool(found)
 
-    async def _over(self, withdrawal_id: str) -> bool:
+    async def _has_ended(self, withdrawal_id: str) -> bool:
         status = await self.service.pool.fetchval(
             "SELECT status FROM withdrawal WHERE withdrawal_id = $1::uuid", withdrawal_id
         )
         return status in ("succeeded", "failed")
 
-    async def _parts(self, charge: Charge) -> list[int]:
-        """The newest payments of a charge, beyond those known."""
+    async def _new_payments_cents(self, charge: Charge) -> list[int]:
+        """The amounts of the charge's payments that the model does not know yet."""
         rows = await self.service.pool.fetch(
             "SELECT payment_id::text AS id, amount_cents FROM payment WHERE charge_id = $1::uuid ORDER BY settles DESC",
             charge.charge_id,
@@ -957,7 +971,7 @@ class Walk(RuleBasedStateMachine):
     def _sandbox_paid(self, charge: Charge, paid: int, times: int) -> None:
         parts = [paid] * times
         if charge.boleto:
-            # The bank tells a boleto's total: it is the boleto's amount so often, or one payment (contract section 6).
+            # The bank states a boleto's total: it is read as multiples of its amount, or as one payment (section 6).
             count, rest = divmod(paid * times, charge.cents)
             if not (rest == 0 and count == times):
                 parts = [paid * times // count] * count if rest == 0 and 1 < count <= times else [paid * times]
@@ -979,22 +993,22 @@ class Walk(RuleBasedStateMachine):
         for charge in self.all:
             charge.lapse(self.at(charge))
 
-    def _hear(self) -> None:
-        """Refunds and withdrawals end when the bank says so; when it is asked is the service's affair."""
+    def _end_refunds_and_withdrawals(self) -> None:
+        """End in the model what the service shows as ended; the service decides when it asks the bank."""
         for charge in self.all:
             if any(refund.status == "pending" for refund in charge.refunds):
-                self._hear_refunds(charge)
+                self._end_refunds(charge)
         for (merchant, test), wallet in self.wallets.items():
             for withdrawal in wallet.withdrawals:
                 if withdrawal.status in ("pending", "processing"):
                     shown = self._ask(merchant, test, "GET", f"/v1/withdrawals/{withdrawal.withdrawal_id}").json()
                     if shown["status"] not in ("pending", "cancelled"):
-                        assert self.now >= withdrawal.sends_at, "sent before its time"
-                    assert shown["status"] != "cancelled", "nobody cancelled it"
+                        assert self.now >= withdrawal.sends_at, "the withdrawal was sent before its time"
+                    assert shown["status"] != "cancelled", "the withdrawal is cancelled, though no request cancelled it"
                     withdrawal.become(shown["status"])
 
-    def _hear_refunds(self, charge: Charge) -> None:
-        """In the order in which they ended: a partner's share of the last cent goes with it."""
+    def _end_refunds(self, charge: Charge) -> None:
+        """End refunds in the order of their events: the partner's share of the last cent depends on it."""
         path = f"/v1/events?charge_id={charge.charge_id}&type=refund.succeeded&type=refund.failed&order=asc&limit=100"
         ended = self.run(self.service.all(self.merchants[charge.merchant], charge.test, path))
         pending = {refund.refund_id: refund for refund in charge.refunds if refund.status == "pending"}
@@ -1008,20 +1022,22 @@ class Walk(RuleBasedStateMachine):
             assert (shown["failure_code"] is not None) == (refund.status == "failed")
             assert in_cents(shown["amount"]) == refund.cents
 
-    def _lists(self, merchant: str, test: bool) -> None:
+    def _assert_lists(self, merchant: str, test: bool) -> None:
         service, at = self.service, self.merchants[merchant]
         mine = [charge for charge in self.all if (charge.merchant, charge.test) == (merchant, test)]
         charges = self.run(service.all(at, test, "/v1/charges?limit=100"))
         assert {row["charge_id"] for row in charges} == {charge.charge_id for charge in mine}
         by_id = {charge.charge_id: charge for charge in mine}
         for row in charges:
-            self._same(by_id[row["charge_id"]], row)
+            self._assert_same(by_id[row["charge_id"]], row)
         pending = self.run(service.all(at, test, "/v1/charges?status=pending&limit=7"))
         assert len(pending) == sum(charge.status == "pending" for charge in mine)
         brought = self.run(service.all(at, test, f"/v1/charges?integrador_code={self.partner.code}&limit=100"))
         assert {row["charge_id"] for row in brought} == {charge.charge_id for charge in mine if charge.partner}
-        self._feed(merchant, mine, self.run(service.all(at, test, "/v1/events?after_sequence=0&limit=100")), test)
-        self._statement(merchant, test)
+        self._assert_feed(
+            merchant, mine, self.run(service.all(at, test, "/v1/events?after_sequence=0&limit=100")), test
+        )
+        self._assert_ledger(merchant, test)
         payments = self.run(service.all(at, test, "/v1/payments?limit=100"))
         assert Counter(in_cents(row["amount"]) for row in payments) == Counter(
             payment.cents for charge in mine for payment in charge.payments
@@ -1031,23 +1047,23 @@ class Walk(RuleBasedStateMachine):
             refund.refund_id: refund.status for charge in mine for refund in charge.refunds
         }
 
-    def _feed(self, merchant: str, mine: list[Charge], feed: list[dict[str, Any]], test: bool) -> None:
+    def _assert_feed(self, merchant: str, mine: list[Charge], feed: list[dict[str, Any]], test: bool) -> None:
         assert [event["sequence"] for event in feed] == list(range(1, len(feed) + 1)), "the feed is not dense"
         assert [event["created_at"] for event in feed] == sorted(event["created_at"] for event in feed)
-        wanted = {charge.charge_id: charge.told for charge in mine}
-        wanted |= {each.withdrawal_id: each.told for each in self.wallets[merchant, test].withdrawals}
-        told: dict[str, list[str]] = {each: [] for each in wanted}
+        wanted = {charge.charge_id: charge.events for charge in mine}
+        wanted |= {each.withdrawal_id: each.events for each in self.wallets[merchant, test].withdrawals}
+        shown: dict[str, list[str]] = {each: [] for each in wanted}
         for event in feed:
             assert event["event"] == event["type"]
             assert event["test"] is test
-            told[event.get("charge_id") or event["withdrawal_id"]].append(event["type"])
-        assert told == wanted, {each: (told[each], wanted[each]) for each in wanted if told[each] != wanted[each]}
+            shown[event.get("charge_id") or event["withdrawal_id"]].append(event["type"])
+        assert shown == wanted, {each: (shown[each], wanted[each]) for each in wanted if shown[each] != wanted[each]}
 
-    def _statement(self, merchant: str, test: bool) -> None:
+    def _assert_ledger(self, merchant: str, test: bool) -> None:
         account_id, wallet = self.merchants[merchant].account_id, self.wallets[merchant, test]
         for charge in self.all if merchant == PARTNER else ():
             if any(not payment.payment_id for payment in charge.payments):
-                self._payments(charge)
+                self._assert_payments(charge)
         lines = self.run(
             self.service.all(self.merchants[merchant], test, f"/v1/accounts/{account_id}/ledger?order=asc&limit=100")
         )
@@ -1059,7 +1075,7 @@ class Walk(RuleBasedStateMachine):
             assert in_cents(line["balance_after"]) == total
             of = line["charge_id"] or line["withdrawal_id"]
             if line["type"] == "partner_share":
-                assert (of, line["external_id"]) == (None, None), "a share tells of another merchant's charge"
+                assert (of, line["external_id"]) == (None, None), "a share names another merchant's charge"
                 of = f"{line['payment_id']}/{line['refund_id'] or ''}"
             seen.append((line["type"], amount, of))
         stated, wanted = counted(seen), counted(wallet.statement)
@@ -1067,27 +1083,27 @@ class Walk(RuleBasedStateMachine):
         reply = self._ask(merchant, test, "GET", f"/v1/accounts/{account_id}/balance")
         assert in_cents(reply.json()["balance"]) == wallet.balance == total
 
-    def _deeply(self) -> None:
-        """Everything, once it is at rest."""
-        self.run(self.service.at_rest())
+    def _assert_everything(self) -> None:
+        """Compare everything once nothing is under way."""
+        self.run(self.service.wait_until_at_rest())
         self._lapse_all()
-        self._hear()
+        self._end_refunds_and_withdrawals()
         assert not [refund for charge in self.all for refund in charge.refunds if refund.status == "pending"]
         for charge in self.all:
-            self._look(charge)
+            self._assert_charge_and_payments(charge)
         for merchant in ACCOUNTS:
             for test in (True, False):
-                self._lists(merchant, test)
-        self.run(self.service.at_rest())
-        wrong = self.run(self._books()) + [f"logged: {error}" for error in self.service.errors]
+                self._assert_lists(merchant, test)
+        self.run(self.service.wait_until_at_rest())
+        wrong = self.run(self._book_faults()) + [f"logged as an error: {error}" for error in self.service.errors]
         assert not wrong, "\n".join(wrong)
 
-    async def _books(self) -> list[str]:
+    async def _book_faults(self) -> list[str]:
         accounts = [merchant.account_id for merchant in self.merchants.values()]
         async with self.service.pool.acquire() as conn:
             wrong = await faults(conn, accounts)
             for merchant in self.merchants.values():
-                wrong += await unheard(conn, merchant.account_id, merchant.heard)
+                wrong += await webhook_faults(conn, merchant.account_id, merchant.received_bodies)
         wrong += [
             f"{each.table}: {each.what}: {each.rows}" for each in await verify(self.service.settings.database_url)
         ]

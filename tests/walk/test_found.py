@@ -1,4 +1,4 @@
-"""What walks have found, each as short as it can be told."""
+"""Regression tests for the faults that walks have found, each in its shortest form."""
 
 import asyncio
 from decimal import Decimal
@@ -14,7 +14,7 @@ from tests.support.merchant import books_of, new_merchant, until_answer
 from tests.support.system import System
 
 
-async def test_a_pix_that_was_made_to_fail_cannot_be_paid_at_its_bank_any_more(system: System) -> None:
+async def test_a_pix_charge_failed_in_the_sandbox_is_removed_at_the_bank(system: System) -> None:
     async with new_merchant(system) as merchant, books_of(system) as books:
         charge = await merchant.sandbox.created()
         await at_rest(books, charge)
@@ -25,8 +25,9 @@ async def test_a_pix_that_was_made_to_fail_cannot_be_paid_at_its_bank_any_more(s
         assert await cob_status(books, charge) == "REMOVIDA_PELO_USUARIO_RECEBEDOR"
 
 
-async def test_each_pix_into_one_boleto_goes_back_to_who_sent_it(system: System) -> None:
-    """Paid twice by its QR, the second payment was told by the first one's endToEndId: its refund went to another."""
+async def test_each_pix_paid_into_one_boleto_keeps_its_own_end_to_end_id(system: System) -> None:
+    """A boleto was paid twice by its QR Code, and the second payment got the first one's endToEndId: its refund went
+    to the wrong payer."""
     async with new_merchant(system) as merchant, books_of(system) as books:
         client = merchant.production
         charge = await issued(client, tipo="boleto_hibrido")
@@ -47,8 +48,8 @@ async def test_each_pix_into_one_boleto_goes_back_to_who_sent_it(system: System)
         assert [payment["end_to_end_id"] for payment in payments] == [row["end_to_end_id"] for row in sent]
 
 
-async def test_two_pix_of_another_amount_are_two_payments_that_both_go_back_whole(system: System) -> None:
-    """Seen at once they were one payment with the second one's endToEndId: the bank refused to give it all back."""
+async def test_two_pix_of_another_amount_into_one_boleto_are_two_payments_refundable_in_full(system: System) -> None:
+    """Read together they became one payment with the second's endToEndId, and the bank refused to return the sum."""
     async with new_merchant(system) as merchant:
         client = merchant.production
         charge = await issued(client, tipo="boleto_hibrido")
@@ -70,16 +71,16 @@ async def test_two_pix_of_another_amount_are_two_payments_that_both_go_back_whol
             refund = await client.ask("POST", path, json=body, key=payment["payment_id"])
             assert refund.status == 201, refund.body
 
-            async def over(refund_id: str = refund.body["refund_id"]) -> dict[str, Any] | None:
+            async def ended_refund(refund_id: str = refund.body["refund_id"]) -> dict[str, Any] | None:
                 shown = (await client.get(f"/v1/refunds/{refund_id}")).body
                 return None if shown["status"] == "pending" else shown
 
-            ended = await until_answer(over)
+            ended = await until_answer(ended_refund)
             assert (ended["status"], ended["amount"]) == ("succeeded", "19.73")
 
 
-async def test_a_boleto_paid_with_too_little_can_be_paid_whole_by_two_at_once_and_is_paid_once(system: System) -> None:
-    """It is pending, and simulate-payment answered that it was not."""
+async def test_two_concurrent_full_payments_of_an_underpaid_boleto_pay_it_once(system: System) -> None:
+    """An underpaid boleto is pending, and simulate-payment answered CHARGE_NOT_PENDING."""
     async with new_merchant(system) as merchant:
         client = merchant.sandbox
         charge = await issued(client)
@@ -95,8 +96,8 @@ async def test_a_boleto_paid_with_too_little_can_be_paid_whole_by_two_at_once_an
         assert shown == [("1.00", "amount_mismatch"), (charge["amount"], None)]
 
 
-async def test_a_redis_that_goes_away_in_the_middle_of_an_enqueue_is_no_error_of_ours() -> None:
-    """A connection that dies after the command was sent is told by another exception than one that dies before."""
+async def test_a_redis_connection_lost_during_an_enqueue_is_logged_as_debug_and_not_as_error() -> None:
+    """A connection that dies after the command was sent raises another exception than one that dies before."""
     gone = asyncio.Event()
 
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:

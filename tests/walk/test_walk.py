@@ -1,7 +1,7 @@
-"""Whatever merchants, payers and the bank do, in whatever order: the books are right, and so is every answer.
+"""Whatever merchants, payers and the bank do, in any order: the books and every answer are as the model says.
 
-WALK_EXAMPLES walks of WALK_STEPS steps each. A failure is made as short as it can be and printed as the steps that
-lead to it, which takes minutes: WALK_SHRINK=0 shows the first one found. WALK_SEED chooses other walks.
+WALK_EXAMPLES walks of WALK_STEPS steps each. A failing walk is shrunk and printed as the steps that lead to the
+failure, which takes minutes: WALK_SHRINK=0 prints the first failing walk as found. WALK_SEED chooses other walks.
 """
 
 import asyncio
@@ -32,7 +32,7 @@ def stage(servers: Any) -> Iterator[Stage]:
         opened.drop()
 
 
-def test_after_any_walk_the_books_are_right_and_every_answer_was(stage: Stage) -> None:
+def test_after_any_walk_the_books_and_every_answer_match_the_model(stage: Stage) -> None:
     Walk.stage = stage
     Walk.steps.clear()
     print(f"WALK_SEED={SEED} WALK_EXAMPLES={EXAMPLES} WALK_STEPS={STEPS}")

@@ -1,9 +1,9 @@
-"""The walk while everything breaks: processes killed, Redis flushed, PostgreSQL restarted, a bank that lies.
+"""The walk with faults: processes are killed, Redis is flushed, PostgreSQL restarts, and the bank fails in every way.
 
-An answer may be lost, so what a client knows is what he was told, and what may be besides: a creation or a refund is
-asked for again with its key until it is known; a cancellation or a payment nobody answered for may have happened or
-not. After the bank's return everything is as tests/walk/books.py wants it within SETTLED_S_MAX, and nothing that was
-answered is lost. FAULT_WALK_OPERATIONS says how much of it there is, FAULT_WALK_SEED which.
+An answer may be lost, so a client knows only what was answered to it: it repeats a creation or a refund with its key
+until the outcome is known; a cancellation or a payment without an answer may have happened or not. Within SETTLED_S_MAX
+of the bank's return the queries of tests/walk/books.py find nothing, and no acknowledged change is lost.
+FAULT_WALK_OPERATIONS sets the number of operations, FAULT_WALK_SEED the random choices.
 """
 
 import asyncio
@@ -38,20 +38,20 @@ from tests.support.merchant import (
     new_merchant,
 )
 from tests.support.system import TWO_APIS, System, remove_home, temporary_home
-from tests.walk.books import UNDONE, faults, unheard
+from tests.walk.books import UNDONE, faults, webhook_faults
 
 FULL = os.environ.get("FAULT") == "full"
 OPERATIONS = int(os.environ.get("FAULT_WALK_OPERATIONS", "2500" if FULL else "100"))
 SEED = int(os.environ.get("FAULT_WALK_SEED", "11"))
 CLIENTS = 10
 SHARES = ("0", "0.01", "0.33", "33.33", "50", "100")
-"""Percent: what a partner is given of what he brings."""
+"""A partner's shares, in percent."""
 FIRST_SHARE = "33.33"
 FAULTS = ("down", "slow", "lost_reply", "timeout_before", "cut", "error500", "html")
 FAULT_S = (0.3, 1.5)
 REST_S = (0.5, 1.5)
 SETTLED_S_MAX = 200.0
-"""The bank's return, the leases of workers that were killed, and the longest wait before an order is tried again."""
+"""Enough for the bank's return, the leases of killed workers, and the longest wait before an order is retried."""
 SURE_TRIES = 80
 GONE = (aiohttp.ClientError, OSError, TimeoutError)
 DESTINATION = {"pix_key": "52998224725", "document": "52998224725"}
@@ -60,8 +60,8 @@ pytestmark = pytest.mark.slow
 
 
 @pytest.fixture(scope="module")
-def alone() -> Iterator[System]:
-    # Nobody of the staff is there to release what is over the bound of a day (docs/decisions/0030).
+def own_system() -> Iterator[System]:
+    # No staff release refunds above the daily bound here, so the bound is raised (docs/decisions/0030).
     system = System(
         temporary_home(), env={"WORKER_PROCESSES": "2", **TWO_APIS, "REFUND_TRANSFERS_CENTS_MAX": "1000000000"}
     )
@@ -74,8 +74,8 @@ def alone() -> Iterator[System]:
         remove_home(system.home)
 
 
-class Told:
-    """A charge as far as clients know: what was answered must be so in the end, what was not may be."""
+class KnownCharge:
+    """A charge as clients know it: acknowledged changes must be there in the end, unanswered ones may be."""
 
     def __init__(self, client: ApiClient, test: bool, shown: dict[str, Any], amount: int) -> None:
         self.client = client
@@ -85,22 +85,22 @@ class Told:
         self.has_cob = shown["payment_method"] in ("pix", "boleto_pix")
         self.amount = amount
         self.code: str | None = None
-        """Of the partner who brought it."""
+        """The partner's integrador_code, if it has one."""
         self.cancelled = False
         self.received_min = 0
         self.received_max = 0
         self.version = 1
 
 
-class Asked:
-    """A request with a key: what it was ever said to have made."""
+class KeyedRequest:
+    """A request with an idempotency key, and the ids that answers to it have named."""
 
     def __init__(self, client: ApiClient, test: bool, path: str, body: Any) -> None:
         self.client, self.test, self.path, self.body, self.key = client, test, path, body, str(uuid4())
         self.made: set[str] = set()
-        self.made_anew = 0
+        self.answers_201 = 0
         self.sure = True
-        """Whether it is known what became of it: made, or refused."""
+        """Whether its outcome is known: something was created, or it was refused."""
 
 
 class Chaos:
@@ -111,16 +111,16 @@ class Chaos:
         self.code = code
         self.agreeing = asyncio.Lock()
         self.agreed: list[tuple[str, bool]] = []
-        """Shares in order, and whether the command said that it is done."""
+        """The shares in order, and whether the command reported success."""
         self.chance = random.Random(SEED)
         self.left = OPERATIONS
         self.said: Counter[str] = Counter()
-        self.charges: list[Told] = []
-        self.asked: list[Asked] = []
+        self.charges: list[KnownCharge] = []
+        self.asked: list[KeyedRequest] = []
         self.over = False
         self.http = aiohttp.ClientSession(timeout=aiohttp.ClientTimeout(total=20))
 
-    async def client(self, number: int) -> None:
+    async def run_client(self, number: int) -> None:
         chance = random.Random(SEED * 1000 + number)
         steps = {
             self.create: 6, self.pay: 6, self.refund: 4, self.look: 3, self.cancel: 2, self.redate: 2, self.again: 2,
@@ -132,7 +132,7 @@ class Chaos:
             await step(chance)
 
     async def ask(self, client: ApiClient, what: str, method: str, path: str, **more: Any) -> Answer | None:
-        """None when nobody knows: the connection was cut."""
+        """The answer, or None when the connection was cut and the outcome is unknown."""
         try:
             answer = await client.ask(method, path, **more)
         except GONE:
@@ -142,7 +142,7 @@ class Chaos:
         assert answer.status < 500 or answer.code in ("BANK_UNAVAILABLE", "SERVICE_UNAVAILABLE"), answer.raw
         return answer
 
-    # What clients do
+    # Operations of clients
 
     async def create(self, chance: random.Random) -> None:
         merchant, test = chance.choice(self.merchants), chance.random() < 0.35
@@ -156,15 +156,15 @@ class Chaos:
             path, body = "/v1/charges/boleto", boleto_body(amount, tipo=kind)
         if kind != "pix" and chance.random() < 0.6:
             body["integrador_code"] = self.code
-        asked = Asked(client, test, path, body)
+        asked = KeyedRequest(client, test, path, body)
         self.asked.append(asked)
         for _ in range(chance.choice((1, 3, 20))):
             if await self.send(asked, kind):
                 return
             await asyncio.sleep(chance.uniform(0.05, 0.3))
 
-    async def send(self, asked: Asked, what: str) -> bool:
-        """Whether it is known now what became of it."""
+    async def send(self, asked: KeyedRequest, what: str) -> bool:
+        """Send the request. Returns whether its outcome is known now."""
         asked.sure = False
         answer = await self.ask(asked.client, what, "POST", asked.path, json=asked.body, key=asked.key)
         if answer is None or answer.status >= 500 or answer.code == "IDEMPOTENCY_IN_PROGRESS":
@@ -175,21 +175,21 @@ class Chaos:
                 str(answer.body[name]) for name in ("refund_id", "withdrawal_id", "charge_id") if name in answer.body
             )
             if answer.status == 201:
-                # Two clients may have it under way: a replay's answer can be here before that of what it repeats.
-                asked.made_anew += 1
-                assert asked.made_anew == 1, "a key made something, and is said to have made it anew"
+                # Two clients may send one key concurrently: a replay's answer may arrive before the first answer.
+                asked.answers_201 += 1
+                assert asked.answers_201 == 1, "one key was answered 201 twice"
             if not asked.made and "public_id" in answer.body:
                 cents = int(answer.body["amount"].replace(".", ""))
-                self.charges.append(Told(asked.client, asked.test, answer.body, cents))
+                self.charges.append(KnownCharge(asked.client, asked.test, answer.body, cents))
                 self.charges[-1].code = asked.body.get("integrador_code")
             asked.made.add(made)
-            assert len(asked.made) == 1, "one key, two things"
+            assert len(asked.made) == 1, "one key created two things"
         else:
-            assert not asked.made, f"what was made is refused: {answer.raw!r}"
+            assert not asked.made, f"a request that had created something is refused: {answer.raw!r}"
         return True
 
     async def again(self, chance: random.Random) -> None:
-        """A key of before, with its body or with another."""
+        """Repeat an earlier key, with its body or with another."""
         asked = chance.choice(self.asked)
         if asked.made and chance.random() < 0.4:
             body = {**asked.body, "external_id": "another"}
@@ -233,7 +233,7 @@ class Chaos:
         elif answer is not None and answer.status < 500:
             charge.received_max -= cents
 
-    async def pay_at_bank(self, charge: Told, cents: int, chance: random.Random) -> None:
+    async def pay_at_bank(self, charge: KnownCharge, cents: int, chance: random.Random) -> None:
         asked: dict[str, Any] = {"amount": f"{cents // 100}.{cents % 100:02}", "force": chance.random() < 0.2}
         if charge.number is not None and not (charge.has_cob and chance.random() < 0.5):
             asked["number"] = charge.number
@@ -256,23 +256,23 @@ class Chaos:
         body: dict[str, Any] = {"destination": DESTINATION} if charge.number else {}
         if chance.random() < 0.6:
             body["amount"] = f"{max(1, charge.amount // chance.randint(1, 4)) / 100:.2f}"
-        asked = Asked(charge.client, charge.test, f"/v1/charges/{charge.charge_id}/refunds", body)
+        asked = KeyedRequest(charge.client, charge.test, f"/v1/charges/{charge.charge_id}/refunds", body)
         self.asked.append(asked)
         for _ in range(chance.choice((1, 5))):
             if await self.send(asked, "refund"):
                 return
 
     async def withdraw(self, chance: random.Random) -> None:
-        """Some balance, and now and then back again before it is sent."""
+        """Withdraw some of the balance, and sometimes cancel the withdrawal before it is sent."""
         client = chance.choice([*self.merchants, self.partner]).production
-        asked = Asked(client, False, "/v1/withdrawals", {"amount": f"{chance.randint(1, 20)}.00"})
+        asked = KeyedRequest(client, False, "/v1/withdrawals", {"amount": f"{chance.randint(1, 20)}.00"})
         self.asked.append(asked)
         if await self.send(asked, "withdraw") and asked.made and chance.random() < 0.3:
             path = f"/v1/withdrawals/{next(iter(asked.made))}/cancel"
             await self.ask(client, "cancel withdrawal", "POST", path)
 
     async def agree(self, chance: random.Random) -> None:
-        """What the partner is given of what he brings from now on."""
+        """Agree another share for the partner's new charges."""
         share = chance.choice(SHARES)
         async with self.agreeing:
             done = await asyncio.to_thread(self.system.quita, "integrator", "set", self.code, "--share", share)
@@ -280,14 +280,14 @@ class Chaos:
         self.said[f"agree {done.returncode}"] += 1
 
     async def look(self, chance: random.Random) -> None:
-        """What was seen once is never unseen."""
+        """Read a charge, which must be no older than it was read before."""
         charge = chance.choice(self.charges)
         before, cancelled = charge.version, charge.cancelled
         answer = await self.ask(charge.client, "look", "GET", f"/v1/charges/{charge.charge_id}")
         if answer is None or answer.status >= 500:
             return
         assert answer.status == 200, answer.raw
-        assert answer.body["version"] >= before, "an older state than was seen before"
+        assert answer.body["version"] >= before, "an older state than was read before"
         assert not cancelled or answer.body["status"] == "cancelled"
         charge.version = max(charge.version, answer.body["version"])
 
@@ -297,13 +297,13 @@ class Chaos:
             what = chance.choice(("expire", "fail"))
             await self.ask(charge.client, what, "POST", f"/v1/sandbox/charges/{charge.charge_id}/{what}")
 
-    # What breaks
+    # Faults
 
-    async def breaker(self) -> None:
+    async def cause_faults(self) -> None:
         while not self.over:
             await self.fault(self.chance.choice(FAULTS))
             await asyncio.sleep(self.chance.uniform(*FAULT_S))
-            # Killed a moment ago and not replaced yet, it is dead already.
+            # A process that was killed a moment ago may not be replaced yet.
             with contextlib.suppress(ProcessLookupError, IndexError):
                 await self.kill()
             await self.fault("up")
@@ -330,33 +330,33 @@ class Chaos:
                     if answer.status == 200:
                         return
             await asyncio.sleep(0.1)
-        raise AssertionError("the bank's switch does not answer")
+        raise AssertionError("the bank's fault switch does not answer")
 
     # Afterwards
 
-    async def make_sure(self) -> None:
-        """Half of what is not known is asked for until it is; of the rest the kept keys tell."""
+    async def resolve_unknown_outcomes(self) -> None:
+        """Repeat half of the requests with unknown outcomes until they are known; the stored keys show the others'."""
         for asked in [each for each in self.asked if not each.sure][::2]:
             for _ in range(SURE_TRIES):
                 if await self.send(asked, "sure"):
                     break
                 await asyncio.sleep(0.1)
-            assert asked.sure, "never known"
+            assert asked.sure, "the outcome is still unknown after all repeats"
 
 
 class Receiver:
-    """Where all merchants are told; now and then it says that it cannot."""
+    """The webhook receiver of all merchants; it answers 503 to one in twenty deliveries."""
 
     def __init__(self) -> None:
-        self.heard: dict[str, dict[str, list[bytes]]] = {}
+        self.received_bodies: dict[str, dict[str, list[bytes]]] = {}
         self._chance = random.Random(SEED)
 
-    async def hear(self, request: web.Request) -> web.Response:
+    async def receive(self, request: web.Request) -> web.Response:
         body = await request.read()
         if self._chance.random() < 0.05:
             return web.Response(status=503)
-        told = self.heard.setdefault(request.match_info["account_id"], {})
-        told.setdefault(msgspec.json.decode(body)["event_id"], []).append(body)
+        received = self.received_bodies.setdefault(request.match_info["account_id"], {})
+        received.setdefault(msgspec.json.decode(body)["event_id"], []).append(body)
         return web.Response(status=200)
 
 
@@ -364,7 +364,7 @@ class Receiver:
 async def receiver() -> AsyncIterator[tuple[str, Receiver]]:
     receiving, port = Receiver(), free_port()
     app = web.Application()
-    app.router.add_post("/{account_id}", receiving.hear)
+    app.router.add_post("/{account_id}", receiving.receive)
     runner = web.AppRunner(app, access_log=None, shutdown_timeout=0.2)
     await runner.setup()
     await web.TCPSite(runner, "127.0.0.1", port).start()
@@ -372,10 +372,10 @@ async def receiver() -> AsyncIterator[tuple[str, Receiver]]:
     await runner.cleanup()
 
 
-async def settled(books: Books, accounts: list[UUID], receiver: Receiver) -> float:
-    """Wait until nothing is wrong any more; how long that took. What is wrong when the time is over, fails.
+async def wait_until_settled(books: Books, accounts: list[UUID], receiver: Receiver) -> float:
+    """Wait until the books have no fault; return how many seconds that took. Fail with what is left at SETTLED_S_MAX.
 
-    An order that only watches for a boleto that nobody may ever have asked for is no fault.
+    A boleto_reconcile order may be left: it only looks for a boleto that may never have been requested.
     """
     began = time.monotonic()
     while True:
@@ -388,7 +388,7 @@ async def settled(books: Books, accounts: list[UUID], receiver: Receiver) -> flo
             )
         ]  # fmt: skip
         for account_id in accounts:
-            wrong += await unheard(books, account_id, receiver.heard.get(str(account_id), {}))
+            wrong += await webhook_faults(books, account_id, receiver.received_bodies.get(str(account_id), {}))
         took_s = time.monotonic() - began
         if not wrong:
             return took_s
@@ -396,64 +396,64 @@ async def settled(books: Books, accounts: list[UUID], receiver: Receiver) -> flo
         await asyncio.sleep(0.5)
 
 
-async def test_after_any_walk_with_faults_everything_settles_and_nothing_answered_is_lost(
-    alone: System, receiver: tuple[str, Receiver]
+async def test_after_a_walk_with_faults_the_books_settle_and_no_acknowledged_change_is_lost(
+    own_system: System, receiver: tuple[str, Receiver]
 ) -> None:
     print(f"FAULT_WALK_SEED={SEED} FAULT_WALK_OPERATIONS={OPERATIONS}")
     url, receiving = receiver
     async with AsyncExitStack() as opened:
-        *merchants, partner = [await opened.enter_async_context(new_merchant(alone)) for _ in range(3)]
+        *merchants, partner = [await opened.enter_async_context(new_merchant(own_system)) for _ in range(3)]
         everybody = [*merchants, partner]
         accounts = [merchant.record.account_id for merchant in everybody]
         account_id = str(partner.record.account_id)
-        code = alone.json("integrator", "create", "Parceira", "--share", FIRST_SHARE, "--account-id", account_id)[
+        code = own_system.json("integrator", "create", "Parceira", "--share", FIRST_SHARE, "--account-id", account_id)[
             "integrador_code"
         ]
-        async with books_of(alone) as books:
+        async with books_of(own_system) as books:
             for merchant in everybody:
-                await listen(alone, books, merchant.production, f"{url}/{merchant.record.account_id}")
+                await listen(own_system, books, merchant.production, f"{url}/{merchant.record.account_id}")
                 await merchant.production.token()
                 await merchant.sandbox.token()
             await books.execute("UPDATE webhook_endpoint SET kinds = $1", [str(kind) for kind in EventKind])
-        chaos = Chaos(alone, merchants, partner, code)
-        breaking = asyncio.create_task(chaos.breaker())
+        chaos = Chaos(own_system, merchants, partner, code)
+        breaking = asyncio.create_task(chaos.cause_faults())
         try:
-            await asyncio.gather(*(chaos.client(number) for number in range(CLIENTS)))
+            await asyncio.gather(*(chaos.run_client(number) for number in range(CLIENTS)))
         finally:
             chaos.over = True
-            await breaking  # what ended it early is why a fault stayed on
+            await breaking  # raises what ended the task early, which would leave a fault on
             await chaos.fault("up")
         try:
-            await chaos.make_sure()
+            await chaos.resolve_unknown_outcomes()
         finally:
             await chaos.http.close()
         print(*(f"{count:6} {what}" for what, count in sorted(chaos.said.items())), sep="\n")
-        async with books_of(alone) as books:
-            took_s = await settled(books, accounts, receiving)
+        async with books_of(own_system) as books:
+            took_s = await wait_until_settled(books, accounts, receiving)
             print(f"settled {took_s:.1f} s after the bank's return")
-            await nothing_was_lost(chaos, books, accounts)
-        assert_books_are_clean(alone)
+            await assert_nothing_is_lost(chaos, books, accounts)
+        assert_books_are_clean(own_system)
         for merchant in everybody:
             for client in (merchant.sandbox, merchant.production):
-                await as_shown(client)
+                await assert_feed_and_ledger_are_dense(client)
 
 
-async def nothing_was_lost(chaos: Chaos, books: Books, accounts: list[UUID]) -> None:
+async def assert_nothing_is_lost(chaos: Chaos, books: Books, accounts: list[UUID]) -> None:
     rows = await books.fetch(
         "SELECT key, resource_id::text FROM idempotency WHERE account_id = ANY($1::uuid[])", accounts
     )
     kept = {row["key"]: row["resource_id"] for row in rows}
     said = {asked.key: next(iter(asked.made)) for asked in chaos.asked if asked.made}
-    assert {key: kept.get(key) for key in said} == said, "what was made is not there"
+    assert {key: kept.get(key) for key in said} == said, "a created resource is missing"
     unsure = {asked.key for asked in chaos.asked if not asked.sure}
-    assert set(kept) - unsure <= set(said), "a key is kept of what was refused"
+    assert set(kept) - unsure <= set(said), "the key of a refused request is stored"
     things = await books.fetch(
         "SELECT charge_id::text FROM charge WHERE account_id = ANY($1::uuid[]) UNION ALL"
         " SELECT refund_id::text FROM refund WHERE account_id = ANY($1::uuid[]) UNION ALL"
         " SELECT withdrawal_id::text FROM withdrawal WHERE account_id = ANY($1::uuid[])", accounts,
     )  # fmt: skip
-    assert sorted(row[0] for row in things) == sorted(kept.values()), "something without its key, or made twice"
-    await shares_are_as_agreed(chaos, books)
+    assert sorted(row[0] for row in things) == sorted(kept.values()), "a resource without its key, or created twice"
+    await assert_shares_are_as_agreed(chaos, books)
     for charge in chaos.charges:
         row = await books.fetchrow(
             "SELECT status, version, (SELECT coalesce(sum(amount_cents), 0) FROM payment p"
@@ -461,21 +461,22 @@ async def nothing_was_lost(chaos: Chaos, books: Books, accounts: list[UUID]) -> 
             charge.charge_id,
         )
         assert row is not None
-        assert not charge.cancelled or row["status"] == "cancelled", "a cancellation that was answered is lost"
+        assert not charge.cancelled or row["status"] == "cancelled", "an acknowledged cancellation is lost"
         assert row["version"] >= charge.version
         assert charge.received_min <= row["credited"] <= charge.received_max, (
             charge.charge_id, charge.received_min, row["credited"], charge.received_max,
         )  # fmt: skip
 
 
-async def shares_are_as_agreed(chaos: Chaos, books: Books) -> None:
-    """What is given of each payment, books.sql says; here: what was agreed stands, and so does what he brought."""
+async def assert_shares_are_as_agreed(chaos: Chaos, books: Books) -> None:
+    """Assert that the agreed shares are stored, that charges have their partner's code, and that his balance is right.
+    The share of each payment is checked by books.sql."""
     rows = await books.fetch(
         "SELECT share_bps FROM integrator_share WHERE integrador_code = $1 ORDER BY since", chaos.code
     )
     kept = [row["share_bps"] for row in rows]
     assert kept[0] == round(float(FIRST_SHARE) * 100)
-    reached = {0}  # how far in what is kept; to agree again what holds makes no row
+    reached = {0}  # possible positions in the stored shares; agreeing on the present share adds no row
     for share, done in chaos.agreed:
         bps = round(float(share) * 100)
         then = {at for at in reached if kept[at] == bps} | {at + 1 for at in reached if kept[at + 1 : at + 2] == [bps]}
@@ -500,8 +501,8 @@ async def shares_are_as_agreed(chaos: Chaos, books: Books) -> None:
     print(f"{len(kept)} shares agreed, {given['shares']} cents given, {given['withdrawn']} of them withdrawn")
 
 
-async def as_shown(client: ApiClient) -> None:
-    """The feed is dense, and the balance is the statement's sum."""
+async def assert_feed_and_ledger_are_dense(client: ApiClient) -> None:
+    """Assert that feed and ledger are dense, and that the balance is the sum of the ledger."""
     events, lines = await client.events(), await client.ledger()
     assert [event["sequence"] for event in events] == list(range(1, len(events) + 1))
     assert [line["sequence"] for line in lines] == list(range(1, len(lines) + 1))

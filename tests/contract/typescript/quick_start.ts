@@ -1,4 +1,4 @@
-// A token, a charge, the same charge looked up, and a refusal: with the types that openapi-typescript makes.
+// A token, a charge, the same charge looked up, and a refusal: with the types that openapi-typescript generates.
 import createClient from "openapi-fetch";
 import type { paths } from "./api.js";
 

@@ -1,4 +1,4 @@
-// A receiver's types: each kind of event narrows to its own body. Only compiled.
+// A receiver's types: each kind of event narrows to its own body. This file is only compiled, not run.
 import type { components } from "./api.js";
 
 type Schemas = components["schemas"];
@@ -8,7 +8,7 @@ type Event =
   | Schemas["RefundFailedEvent"]
   | Schemas["WithdrawalSucceededEvent"];
 
-export function told(event: Event): string {
+export function describe(event: Event): string {
   switch (event.event) {
     case "payment.received":
       return `${event.charge_id} was paid at ${event.paid_at}`;
