@@ -16,7 +16,7 @@ from hypothesis import HealthCheck, settings
 from runtime.local.embedded import EmbeddedPostgres, EmbeddedRedis
 from tests.support.database import drop_template
 from tests.support.in_process import Api, open_api
-from tests.support.merchant import ApiMerchant, Books, books_of, new_merchant
+from tests.support.merchant import ApiMerchant, Books, database_of, new_merchant
 from tests.support.system import TWO_APIS, System, remove_home, temporary_home
 
 # Hypothesis generates the same examples in every run and has no deadline, so that a run fails only because of a change.
@@ -175,7 +175,7 @@ async def merchant(system: System) -> AsyncIterator[ApiMerchant]:
 @pytest.fixture
 async def books(system: System) -> AsyncIterator[Books]:
     """A connection to the whole system's database."""
-    async with books_of(system) as opened:
+    async with database_of(system) as opened:
         yield opened
 
 

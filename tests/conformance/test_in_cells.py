@@ -22,7 +22,7 @@ from tests.conformance.test_conformance import (
     test_token_errors_follow_rfc_6749,
 )
 from tests.conformance.world import World, open_world
-from tests.support.cells import given_server, open_cells
+from tests.support.cells import open_cells, second_or_citus_server
 
 pytestmark = pytest.mark.heavy
 __all__ = (
@@ -39,7 +39,7 @@ __all__ = (
 @pytest_asyncio.fixture(scope="module", loop_scope="session")
 async def world(servers: Any) -> AsyncIterator[World]:
     async with AsyncExitStack() as stack:
-        second = await stack.enter_async_context(given_server())
+        second = await stack.enter_async_context(second_or_citus_server())
         cells = await stack.enter_async_context(open_cells(servers, second))
         mine, theirs = [await stack.enter_async_context(cells.pool(number)) for number in (2, 1)]
         unapproved = await cells.merchant(3, kyc="pending")

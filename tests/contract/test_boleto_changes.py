@@ -18,10 +18,10 @@ from domain.instants import SAO_PAULO, iso
 from tests.support.boleto_merchant import (
     at_bank,
     boleto_body,
-    boleto_issued_before,
     in_days,
     issue,
-    issued,
+    issue_boleto,
+    issue_boleto_in_the_past,
     listen,
     redate,
     today,
@@ -82,7 +82,7 @@ async def test_a_cancelled_boleto_is_written_off_and_shown_as_cancelled_everywhe
     merchant: ApiMerchant, books: Books, mode: str, reason: str | None
 ) -> None:
     client: ApiClient = getattr(merchant, mode)
-    charge = await issued(client, external_id="PED-7", tipo="boleto_hibrido")
+    charge = await issue_boleto(client, external_id="PED-7", tipo="boleto_hibrido")
     if reason is None:
         answer = await cancel(client, charge["charge_id"])
     else:
@@ -124,7 +124,7 @@ async def test_a_webhook_delivers_payment_and_cancellation_and_not_an_unsubscrib
     client = merchant.sandbox
     async with receiving() as receiver:
         await listen(system, books, client, receiver.url)
-        first, second = await issued(client, external_id="A"), await issued(client, external_id="B")
+        first, second = await issue_boleto(client, external_id="A"), await issue_boleto(client, external_id="B")
         assert (await redate(client, in_days(20), charge_id=first["charge_id"])).status == 200
         assert (await cancel(client, first["charge_id"])).status == 200
         assert (await client.pay(second["charge_id"])).status == 200
@@ -148,7 +148,7 @@ async def test_a_bank_that_does_not_confirm_the_write_off_leaves_the_charge_pend
     merchant: ApiMerchant, books: Books, scenario: str
 ) -> None:
     client = merchant.sandbox
-    charge = await issued(client, external_id="PED-1")
+    charge = await issue_boleto(client, external_id="PED-1")
     for answer in (
         await cancel(client, charge["charge_id"], scenario),
         await client.ask(
@@ -172,7 +172,7 @@ async def test_a_slow_write_off_or_a_lost_reply_cancels_once(
     merchant: ApiMerchant, books: Books, scenario: str
 ) -> None:
     client = merchant.sandbox
-    charge = await issued(client)
+    charge = await issue_boleto(client)
     assert (await cancel(client, charge["charge_id"], scenario)).status == 200
     assert not await open_at_bank(books, charge)
     assert [event["type"] for event in await client.events()] == ["charge.cancelled"]
@@ -192,7 +192,7 @@ async def test_an_unknown_sandbox_bank_scenario_is_refused_before_the_charge_is_
 
 async def test_twenty_cancellations_at_once_cancel_once(merchant: ApiMerchant, books: Books) -> None:
     client = merchant.sandbox
-    charge = await issued(client, external_id="PED-1")
+    charge = await issue_boleto(client, external_id="PED-1")
     answers = await asyncio.gather(*(cancel(client, charge["charge_id"]) for _ in range(20)))
     assert Counter(answer.status for answer in answers) == {200: 1, 409: 19}, [answer.raw for answer in answers]
     assert {answer.code for answer in answers if answer.status == 409} == {"CHARGE_NOT_PENDING"}
@@ -201,7 +201,7 @@ async def test_twenty_cancellations_at_once_cancel_once(merchant: ApiMerchant, b
 
 async def test_an_external_id_cancels_its_only_pending_charge_pix_or_boleto(merchant: ApiMerchant) -> None:
     client = merchant.sandbox
-    boleto, pix = await issued(client, external_id="N-1"), await client.created(external_id="N-1")
+    boleto, pix = await issue_boleto(client, external_id="N-1"), await client.created(external_id="N-1")
     refused(await client.post("/v1/charges/cancel", {"external_id": "N-1"}), 409, "CANCEL_REFERENCE_AMBIGUOUS")
     assert (await client.cancel(pix["charge_id"])).status == 200
     answer = await client.post("/v1/charges/cancel", {"external_id": "N-1"})
@@ -212,7 +212,7 @@ async def test_concurrent_cancel_re_date_and_pay_leave_charge_and_bank_in_agreem
     system: System, merchant: ApiMerchant, books: Books
 ) -> None:
     client = merchant.sandbox
-    charges = await asyncio.gather(*(issued(client) for _ in range(12)))
+    charges = await asyncio.gather(*(issue_boleto(client) for _ in range(12)))
 
     async def contest(charge: dict[str, Any], place: int) -> list[Answer]:
         at_once = [
@@ -249,7 +249,7 @@ async def test_a_new_due_date_changes_line_and_barcode_here_and_the_date_at_the_
     merchant: ApiMerchant, books: Books, mode: str, by: str
 ) -> None:
     client: ApiClient = getattr(merchant, mode)
-    charge = await issued(client, external_id="PED/2", tipo="boleto_hibrido", dataVencimento=in_days(5))
+    charge = await issue_boleto(client, external_id="PED/2", tipo="boleto_hibrido", dataVencimento=in_days(5))
     # A Saturday before Carnival: payable until Ash Wednesday.
     answer = await redate(client, "2030-03-02", **{by: charge[by]})
     assert answer.status == 200, answer.raw
@@ -287,7 +287,7 @@ async def test_a_new_due_date_changes_line_and_barcode_here_and_the_date_at_the_
 
 async def test_a_new_due_date_may_be_today_and_not_yesterday(merchant: ApiMerchant, books: Books) -> None:
     client = merchant.sandbox
-    charge = await issued(client)
+    charge = await issue_boleto(client)
     for late in (in_days(-1), "2020-01-01"):
         refused(await redate(client, late, charge_id=charge["charge_id"]), 400, "INVALID_DUE_DATE")
     assert await client.charge(charge["charge_id"]) == charge
@@ -341,7 +341,7 @@ async def test_a_pix_charge_cannot_be_re_dated(merchant: ApiMerchant) -> None:
     refused(await redate(client, in_days(3), charge_id=pix["charge_id"]), 404, "CHARGE_NOT_FOUND")
     refused(await redate(client, in_days(3), external_id="N-2"), 404, "CHARGE_NOT_FOUND")
     # A PIX charge with the same external_id does not make the boleto's reference ambiguous.
-    boleto = await issued(client, external_id="N-2")
+    boleto = await issue_boleto(client, external_id="N-2")
     answer = await redate(client, in_days(3), external_id="N-2")
     assert (answer.status, answer.body["charge_id"]) == (200, boleto["charge_id"])
     assert await client.charge(pix["charge_id"]) == pix
@@ -349,8 +349,8 @@ async def test_a_pix_charge_cannot_be_re_dated(merchant: ApiMerchant) -> None:
 
 async def test_an_external_id_of_several_pending_boletos_is_ambiguous(merchant: ApiMerchant) -> None:
     client = merchant.sandbox
-    first, second = await issued(client, external_id="N-3"), await issued(client, external_id="N-3")
-    await issued(merchant.production, external_id="N-3")
+    first, second = await issue_boleto(client, external_id="N-3"), await issue_boleto(client, external_id="N-3")
+    await issue_boleto(merchant.production, external_id="N-3")
     refused(await redate(client, in_days(3), external_id="N-3"), 409, "CANCEL_REFERENCE_AMBIGUOUS")
     assert (await cancel(client, first["charge_id"])).status == 200
     assert (await redate(client, in_days(3), external_id="N-3")).body["charge_id"] == second["charge_id"]
@@ -360,7 +360,7 @@ async def test_an_external_id_of_several_pending_boletos_is_ambiguous(merchant: 
 
 async def test_a_boleto_that_is_not_pending_keeps_its_due_date(merchant: ApiMerchant) -> None:
     client = merchant.sandbox
-    paid, cancelled = await issued(client), await issued(client)
+    paid, cancelled = await issue_boleto(client), await issue_boleto(client)
     assert (await client.pay(paid["charge_id"])).status == 200
     assert (await cancel(client, cancelled["charge_id"])).status == 200
     for charge in (paid, cancelled):
@@ -376,7 +376,7 @@ async def test_a_bank_that_does_not_confirm_a_new_due_date_changes_nothing(
     merchant: ApiMerchant, books: Books, scenario: str
 ) -> None:
     client = merchant.sandbox
-    charge = await issued(client)
+    charge = await issue_boleto(client)
     answer = await redate(client, in_days(30), charge_id=charge["charge_id"], headers={"X-Sandbox-Bank": scenario})
     refused(answer, 502, "BANK_UNAVAILABLE")
     assert int(answer.headers["Retry-After"]) > 0
@@ -392,7 +392,7 @@ async def test_a_slow_re_dating_or_a_lost_reply_changes_the_due_date_once(
     merchant: ApiMerchant, books: Books, scenario: str
 ) -> None:
     client = merchant.sandbox
-    charge = await issued(client)
+    charge = await issue_boleto(client)
     answer = await redate(client, in_days(30), charge_id=charge["charge_id"], headers={"X-Sandbox-Bank": scenario})
     assert (answer.status, answer.body["due_date"]) == (200, in_days(30))
     assert [event["type"] for event in await client.events()] == ["charge.due_date_changed"]
@@ -403,7 +403,7 @@ async def test_ten_concurrent_re_datings_leave_the_same_due_date_here_and_at_the
     merchant: ApiMerchant, books: Books
 ) -> None:
     client = merchant.sandbox
-    charge = await issued(client)
+    charge = await issue_boleto(client)
     answers = await asyncio.gather(
         *(redate(client, in_days(20 + number), charge_id=charge["charge_id"]) for number in range(10))
     )
@@ -423,7 +423,7 @@ async def test_changes_of_a_boleto_younger_than_thirty_minutes_are_502_with_retr
 ) -> None:
     """Banco do Brasil re-dates and writes off from thirty minutes after the registration on (contract section 6)."""
     client = merchant.production
-    charge = await issued(client)
+    charge = await issue_boleto(client)
 
     async def rule(on: bool) -> None:
         async with aiohttp.ClientSession() as http:
@@ -454,11 +454,11 @@ async def test_changes_of_a_boleto_younger_than_thirty_minutes_are_502_with_retr
 async def test_boletos_are_listed_by_each_of_their_fields(merchant: ApiMerchant, books: Books) -> None:
     client = merchant.sandbox
     partner = await create_integrator(books, name="Parceiro", account_id=None, now=datetime.now(UTC))
-    plain = await issued(client, dataVencimento=in_days(10))
-    hybrid = await issued(client, tipo="boleto_hibrido", dataVencimento=in_days(20))
-    brought = await issued(client, dataVencimento=in_days(30), integrador_code=partner.integrador_code)
+    plain = await issue_boleto(client, dataVencimento=in_days(10))
+    hybrid = await issue_boleto(client, tipo="boleto_hibrido", dataVencimento=in_days(20))
+    brought = await issue_boleto(client, dataVencimento=in_days(30), integrador_code=partner.integrador_code)
     pix = await client.created()
-    await issued(merchant.production, dataVencimento=in_days(10))
+    await issue_boleto(merchant.production, dataVencimento=in_days(10))
 
     async def found(**asked: Any) -> list[str]:
         return [each["charge_id"] for each in await client.all("/v1/charges", order="asc", **asked)]
@@ -499,7 +499,7 @@ async def test_boletos_are_listed_by_each_of_their_fields(merchant: ApiMerchant,
 
 async def _overdue(system: System, books: Books, client: ApiClient, **more: Any) -> str:
     """A boleto whose last day to pay has passed, not yet stored as expired. Returns its id."""
-    return await boleto_issued_before(system, books, client, test=True, due_on=today() - timedelta(days=15), **more)
+    return await issue_boleto_in_the_past(system, books, client, test=True, due_on=today() - timedelta(days=15), **more)
 
 
 @pytest.mark.parametrize("act", ["read", "list", "list by status", "feed", "cancel", "cancel by id", "re-date", "pay"])
@@ -565,7 +565,7 @@ async def test_a_boleto_is_expired_exactly_after_its_effective_due_date(
     client = merchant.sandbox
     for days in range(6):
         due_on = today() - timedelta(days=days)
-        charge = await client.charge(await boleto_issued_before(system, books, client, test=True, due_on=due_on))
+        charge = await client.charge(await issue_boleto_in_the_past(system, books, client, test=True, due_on=due_on))
         in_time = charge["effective_due_date"] >= today().isoformat()
         assert charge["status"] == ("pending" if in_time else "expired"), charge["due_date"]
         assert in_time or days > 0
@@ -580,7 +580,9 @@ async def test_a_boleto_paid_in_the_sandbox_is_shown_as_paid_everywhere(
 ) -> None:
     client = merchant.sandbox
     partner = await create_integrator(books, name="Parceiro", account_id=None, now=datetime.now(UTC))
-    charge = await issued(client, "99.90", tipo=tipo, external_id="PED-3", integrador_code=partner.integrador_code)
+    charge = await issue_boleto(
+        client, "99.90", tipo=tipo, external_id="PED-3", integrador_code=partner.integrador_code
+    )
     answer = await client.pay(charge["charge_id"])
     assert answer.status == 200, answer.raw
     paid = answer.body
@@ -626,7 +628,7 @@ async def test_a_boleto_paid_in_the_sandbox_is_shown_as_paid_everywhere(
 
 async def test_twenty_concurrent_sandbox_payments_pay_once(merchant: ApiMerchant) -> None:
     client = merchant.sandbox
-    charge = await issued(client)
+    charge = await issue_boleto(client)
     answers = await asyncio.gather(*(client.pay(charge["charge_id"]) for _ in range(20)))
     assert Counter(answer.status for answer in answers) == {200: 1, 409: 19}, [answer.raw for answer in answers]
     assert {answer.code for answer in answers if answer.status == 409} == {"CHARGE_NOT_PENDING"}
@@ -636,7 +638,7 @@ async def test_twenty_concurrent_sandbox_payments_pay_once(merchant: ApiMerchant
 
 async def test_a_boleto_that_is_not_pending_cannot_be_paid_in_the_sandbox(merchant: ApiMerchant) -> None:
     client = merchant.sandbox
-    charge = await issued(client)
+    charge = await issue_boleto(client)
     assert (await cancel(client, charge["charge_id"])).status == 200
     refused(await client.pay(charge["charge_id"]), 409, "CHARGE_NOT_PENDING")
     assert await client.all("/v1/payments") == []
@@ -644,7 +646,7 @@ async def test_a_boleto_that_is_not_pending_cannot_be_paid_in_the_sandbox(mercha
 
 async def test_a_production_boleto_cannot_be_paid_by_simulate_payment(merchant: ApiMerchant, books: Books) -> None:
     client = merchant.production
-    charge = await issued(client)
+    charge = await issue_boleto(client)
     for charge_id in (charge["charge_id"], NOBODY, "x", str(uuid4())):
         refused(await client.pay(charge_id), 403, "SANDBOX_ONLY")
     assert await client.charge(charge["charge_id"]) == charge

@@ -24,10 +24,10 @@ from tests.support.boleto_merchant import (
     PAGADOR,
     at_bank,
     boleto_body,
-    boleto_issued_before,
     in_days,
     issue,
-    issued,
+    issue_boleto,
+    issue_boleto_in_the_past,
     redate,
     today,
 )
@@ -157,14 +157,14 @@ async def test_a_new_boleto_is_answered_with_exactly_the_fields_of_the_projectio
 async def test_a_due_date_that_is_no_business_day_is_payable_on_the_next_one(
     merchant: ApiMerchant, due: str, effective: str
 ) -> None:
-    made = await issued(merchant.sandbox, dataVencimento=due)
+    made = await issue_boleto(merchant.sandbox, dataVencimento=due)
     assert (made["due_date"], made["effective_due_date"]) == (due, effective)
     assert made["boleto"]["data_vencimento"] == due
 
 
 async def test_every_boleto_has_its_own_nosso_numero_and_line(merchant: ApiMerchant) -> None:
     made = await asyncio.gather(
-        *(issued(client) for _ in range(40) for client in (merchant.sandbox, merchant.production))
+        *(issue_boleto(client) for _ in range(40) for client in (merchant.sandbox, merchant.production))
     )
     assert len({each["boleto"]["nosso_numero"] for each in made}) == 80
     assert len({each["boleto"]["linha_digitavel"] for each in made}) == 80
@@ -180,7 +180,7 @@ async def test_every_boleto_has_its_own_nosso_numero_and_line(merchant: ApiMerch
 async def test_seu_numero_is_the_external_id_where_it_fits_and_else_our_counter(
     merchant: ApiMerchant, books: Books, reference: str | None, fits: bool
 ) -> None:
-    made = await issued(merchant.sandbox, external_id=reference)
+    made = await issue_boleto(merchant.sandbox, external_id=reference)
     boleto = made["boleto"]
     assert boleto["seu_numero"] == (reference if fits else str(int(boleto["nosso_numero"][10:])))
     assert made["external_id"] == reference
@@ -192,7 +192,7 @@ async def test_seu_numero_is_the_external_id_where_it_fits_and_else_our_counter(
 async def test_the_amount_is_returned_with_two_decimals_and_encoded_in_the_barcode(
     merchant: ApiMerchant, amount: str, shown: str
 ) -> None:
-    made = await issued(merchant.sandbox, amount)
+    made = await issue_boleto(merchant.sandbox, amount)
     assert made["amount"] == shown
     assert made["boleto"]["codigo_barras"][9:19] == shown.replace(".", "").zfill(10)
 
@@ -281,7 +281,7 @@ async def test_a_due_date_of_tomorrow_or_the_barcodes_last_day_is_accepted_and_t
     for due in (in_days(-1), in_days(0)):
         refused(await issue(merchant.sandbox, dataVencimento=due), 400, "INVALID_DUE_DATE")
     for due in (in_days(1), "2049-10-13"):
-        assert (await issued(merchant.sandbox, dataVencimento=due))["due_date"] == due
+        assert (await issue_boleto(merchant.sandbox, dataVencimento=due))["due_date"] == due
 
 
 async def test_due_dates_are_compared_with_the_day_in_sao_paulo(servers: Any, pool: Any) -> None:
@@ -338,7 +338,7 @@ async def test_an_inactive_integrador_code_is_refused_like_an_unknown_one_and_ol
     partner = await create_integrator(books, name="Parceiro", account_id=None, now=datetime.now(UTC))
     code = partner.integrador_code
     key = str(uuid4())
-    made = await issued(client, key=key, integrador_code=code)
+    made = await issue_boleto(client, key=key, integrador_code=code)
     assert [each["charge_id"] for each in await client.all("/v1/charges", integrador_code=code)] == [made["charge_id"]]
     await books.execute("UPDATE integrator SET active = false WHERE integrador_code = $1", code)
     inactive = await issue(client, integrador_code=code, external_id=reference)
@@ -482,7 +482,7 @@ async def test_of_several_refusals_the_first_in_the_contracts_order_wins(system:
             "pagador": {**PAGADOR, "uf": "XX"}, "account_id": NOBODY,
         }  # fmt: skip
         past = boleto_body(dataVencimento=(today() - timedelta(days=30)).isoformat())
-        await boleto_issued_before(
+        await issue_boleto_in_the_past(
             system, books, client, test=False, due_on=today() - timedelta(days=30), key=used, body=past
         )
         headers = {"Content-Type": "text/plain"}
@@ -550,7 +550,7 @@ async def test_issuing_re_dating_cancelling_and_paying_a_boleto_require_charges_
     merchant: ApiMerchant, scope: str
 ) -> None:
     client = merchant.sandbox
-    charge = await issued(client)
+    charge = await issue_boleto(client)
     narrow = {"grant_type": "client_credentials", "scope": scope, **client._client}
     async with client.http.post(f"{client.base_url}/v1/oauth/token", data=narrow) as answer:
         token = (await answer.json())["access_token"]
@@ -572,7 +572,7 @@ async def test_a_suspension_of_pix_does_not_affect_boletos_and_hybrid_boletos(
     system: System, merchant: ApiMerchant
 ) -> None:
     client, key = merchant.production, str(uuid4())
-    made = await issued(client, key=key, tipo="boleto_hibrido", external_id=(name := new_reference()))
+    made = await issue_boleto(client, key=key, tipo="boleto_hibrido", external_id=(name := new_reference()))
     await asyncio.to_thread(system.json, "pix", "suspend")
     try:
         for tipo in ("boleto", "boleto_hibrido"):
@@ -622,7 +622,7 @@ async def test_a_replay_is_answered_also_after_the_due_date_has_passed(
 ) -> None:
     client, key, due_on = merchant.sandbox, str(uuid4()), today() - timedelta(days=20)
     body = boleto_body(dataVencimento=due_on.isoformat())
-    charge_id = await boleto_issued_before(system, books, client, test=True, due_on=due_on, key=key, body=body)
+    charge_id = await issue_boleto_in_the_past(system, books, client, test=True, due_on=due_on, key=key, body=body)
     answer = await issue(client, key=key, body=body)
     assert (answer.status, answer.body["charge_id"], answer.body["status"]) == (200, charge_id, "expired")
     refused(await issue(client, body=body), 400, "INVALID_DUE_DATE")
@@ -630,7 +630,7 @@ async def test_a_replay_is_answered_also_after_the_due_date_has_passed(
 
 async def test_the_same_key_with_another_body_is_refused_and_makes_nothing(merchant: ApiMerchant, books: Books) -> None:
     client, key, name = merchant.sandbox, str(uuid4()), new_reference()
-    await issued(client, key=key, external_id=name)
+    await issue_boleto(client, key=key, external_id=name)
     others: list[dict[str, Any]] = [
         {"valorCents": "150.01"}, {"valorCents": "150"}, {"dataVencimento": in_days(11)}, {"tipo": "boleto_hibrido"},
         {"pagador": {**PAGADOR, "nome": "Outra"}}, {"desconhecido": 1},
@@ -794,7 +794,7 @@ async def test_a_lost_or_late_answer_of_the_bank_makes_one_boleto(
     merchant: ApiMerchant, books: Books, scenario: str
 ) -> None:
     client, name = merchant.sandbox, new_reference()
-    made = await issued(client, external_id=name, headers={"X-Sandbox-Bank": scenario})
+    made = await issue_boleto(client, external_id=name, headers={"X-Sandbox-Bank": scenario})
     (boleto,) = await boletos_of(books, name)
     assert (boleto["number"], boleto["written_off_at"]) == (made["boleto"]["nosso_numero"], None)
     assert await client.all("/v1/charges", external_id=name) == [made]
@@ -846,8 +846,8 @@ async def test_a_boleto_of_another_account_or_mode_is_answered_like_an_unknown_i
 
     async with new_merchant(system) as other:
         name = new_reference()
-        mine = await issued(merchant.sandbox, external_id=name)
-        live = await issued(other.production, external_id=name)
+        mine = await issue_boleto(merchant.sandbox, external_id=name)
+        live = await issue_boleto(other.production, external_id=name)
         for client, charge in ((other.sandbox, mine), (other.production, mine), (other.sandbox, live)):
             for (method, path, body), (_, nowhere, nothing) in zip(
                 asked(charge["charge_id"]), asked(NOBODY), strict=True

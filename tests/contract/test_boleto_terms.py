@@ -15,10 +15,10 @@ from tests.support.boleto_merchant import (
     PAGADOR,
     at_bank,
     boleto_body,
-    boleto_issued_before,
     in_days,
     issue,
-    issued,
+    issue_boleto,
+    issue_boleto_in_the_past,
     redate,
     today,
 )
@@ -54,7 +54,7 @@ async def events_of(client: ApiClient, charge_id: str) -> list[str]:
 
 async def test_the_answer_shows_the_requested_terms_and_the_amount_due_today(merchant: ApiMerchant) -> None:
     asked = LATE | {"discounts": [{"until": in_days(3), "percent": "10"}, {"until": in_days(5), "percent": "5.5"}]}
-    charge = await issued(merchant.sandbox, "149.90", **asked)
+    charge = await issue_boleto(merchant.sandbox, "149.90", **asked)
     due = day_of(charge, "effective_due_date")
     expected = {
         "fine": {"percent": "2.00"},
@@ -73,7 +73,7 @@ async def test_the_answer_shows_the_requested_terms_and_the_amount_due_today(mer
 
 
 async def test_a_boleto_without_terms_has_none_of_their_fields(merchant: ApiMerchant, books: Books) -> None:
-    charge = await issued(merchant.sandbox)
+    charge = await issue_boleto(merchant.sandbox)
     assert not {"fine", "interest", "discounts", "payable_until", "amount_due"} & set(charge)
     row = await at_bank(books, charge["boleto"]["nosso_numero"])
     assert (row["terms"], row["fine_from"], row["late_days"]) == (None, None, 0)
@@ -141,7 +141,7 @@ async def test_a_boleto_paid_two_days_late_costs_fine_and_interest_and_is_no_ano
 ) -> None:
     client = merchant.sandbox
     asked = {"fine": {"percent": "3.00"}, "interest": {"percent_per_month": "2.00"}, "pagador": COMPANY}
-    charge = await issued(client, "1000.00", tipo=tipo, **asked)
+    charge = await issue_boleto(client, "1000.00", tipo=tipo, **asked)
     late = day_of(charge, "effective_due_date") + timedelta(days=2)
     await advance_to(client, late)
     overdue = await client.charge(charge["charge_id"])
@@ -170,12 +170,12 @@ async def test_a_boleto_paid_two_days_late_costs_fine_and_interest_and_is_no_ano
 async def test_a_boleto_paid_early_costs_less_and_is_settled(merchant: ApiMerchant, system: System) -> None:
     client = merchant.sandbox
     discounts = [{"until": in_days(1), "amount": "20.00"}, {"until": in_days(2), "amount": "5.00"}]
-    charge = await issued(client, "150.00", discounts=discounts)
+    charge = await issue_boleto(client, "150.00", discounts=discounts)
     await advance_to(client, effective_due_date(today() + timedelta(days=1)) + timedelta(days=1))
     second = effective_due_date(today() + timedelta(days=2)) > effective_due_date(today() + timedelta(days=1))
     less = "145.00" if second else "150.00"
     assert (await client.charge(charge["charge_id"]))["amount_due"]["amount"] == less
-    other = await issued(client, "150.00", discounts=[{"until": (today() + timedelta(days=9)).isoformat(),
+    other = await issue_boleto(client, "150.00", discounts=[{"until": (today() + timedelta(days=9)).isoformat(),
                                                        "percent": "10"}])  # fmt: skip
     for each, amount, discount in ((charge, less, "5.00" if second else "0.00"), (other, "135.00", "15.00")):
         paid = (await client.pay(each["charge_id"])).body
@@ -190,7 +190,7 @@ async def test_a_late_payment_of_another_amount_than_the_days_is_an_amount_misma
     merchant: ApiMerchant, amount: str, status: str
 ) -> None:
     client = merchant.sandbox
-    charge = await issued(client, "150.00", **LATE)
+    charge = await issue_boleto(client, "150.00", **LATE)
     await advance_to(client, day_of(charge, "effective_due_date") + timedelta(days=1))
     answer = await client.post(f"/v1/sandbox/charges/{charge['charge_id']}/pay", {"amount": amount})
     assert answer.body["status"] == status, answer.raw
@@ -203,7 +203,7 @@ async def test_a_late_payment_of_another_amount_than_the_days_is_an_amount_misma
 
 async def test_of_two_payments_on_one_late_day_one_settles_and_one_is_a_duplicate(merchant: ApiMerchant) -> None:
     client = merchant.sandbox
-    charge = await issued(client, "150.00", **LATE)
+    charge = await issue_boleto(client, "150.00", **LATE)
     await advance_to(client, day_of(charge, "effective_due_date") + timedelta(days=1))
     await client.post(f"/v1/sandbox/charges/{charge['charge_id']}/pay", {"times": 2})
     items = await client.all("/v1/payments", charge_id=charge["charge_id"])
@@ -214,7 +214,7 @@ async def test_of_two_payments_on_one_late_day_one_settles_and_one_is_a_duplicat
 
 async def test_a_late_boleto_can_be_cancelled_until_its_last_day_and_expires_after_it(merchant: ApiMerchant) -> None:
     client = merchant.sandbox
-    first, second = [await issued(client, payable_days_after_due=5, **LATE) for _ in range(2)]
+    first, second = [await issue_boleto(client, payable_days_after_due=5, **LATE) for _ in range(2)]
     last = effective_due_date(day_of(first, "effective_due_date") + timedelta(days=5))
     assert first["payable_until"] == last.isoformat()
     await advance_to(client, last)
@@ -228,7 +228,7 @@ async def test_a_late_boleto_can_be_cancelled_until_its_last_day_and_expires_aft
 
 async def test_a_refund_of_a_late_payment_returns_fine_and_interest_too(merchant: ApiMerchant, system: System) -> None:
     client = merchant.sandbox
-    charge = await issued(client, "150.00", tipo="boleto_hibrido", **LATE)
+    charge = await issue_boleto(client, "150.00", tipo="boleto_hibrido", **LATE)
     await advance_to(client, day_of(charge, "effective_due_date") + timedelta(days=1))
     await client.pay(charge["charge_id"])
     body = {"destination": {"pix_key": "ana@example.com", "document": PAGADOR["documento"]}}
@@ -247,10 +247,10 @@ async def test_the_br_code_of_a_hybrid_with_terms_contains_no_amount(
     merchant: ApiMerchant,
 ) -> None:
     client = merchant.sandbox
-    plain = await issued(client, "150.00", tipo="boleto_hibrido")
+    plain = await issue_boleto(client, "150.00", tipo="boleto_hibrido")
     assert parse_br_code(plain["boleto"]["qr_code"])["54"] == "150.00"
     for terms in (LATE, {"discounts": [{"until": in_days(3), "percent": "10"}]}):
-        charge = await issued(client, "150.00", tipo="boleto_hibrido", **terms)
+        charge = await issue_boleto(client, "150.00", tipo="boleto_hibrido", **terms)
         assert "54" not in parse_br_code(charge["boleto"]["qr_code"])
 
 
@@ -260,7 +260,7 @@ async def test_the_br_code_of_a_hybrid_with_terms_contains_no_amount(
 async def test_a_boleto_is_registered_at_the_bank_with_the_agreed_terms(
     merchant: ApiMerchant, system: System, books: Books
 ) -> None:
-    charge = await issued(
+    charge = await issue_boleto(
         merchant.production, "150.00", tipo="boleto_hibrido", discounts=[{"until": in_days(1), "amount": "5"}], **LATE
     )
     row = await at_bank(books, charge["boleto"]["nosso_numero"])
@@ -279,7 +279,7 @@ async def test_a_late_production_payment_is_booked_with_the_amount_due_that_day(
     client = merchant.production
     due = today() - timedelta(days=4)
     terms = PaymentTerms(fine=Fine(percent_bps=200), interest=Interest(day_cents=10), payable_days=30)
-    charge_id = await boleto_issued_before(system, books, client, test=False, due_on=due, terms=terms)
+    charge_id = await issue_boleto_in_the_past(system, books, client, test=False, due_on=due, terms=terms)
     before = await client.charge(charge_id)
     late = (today() - effective_due_date(due)).days
     expected = (f"{15000 + (300 + 10 * late if late else 0):05}", "300" if late else "0")
@@ -306,7 +306,7 @@ async def test_the_pix_of_a_hybrid_costs_the_amount_due_that_day_and_is_refunded
     merchant: ApiMerchant, system: System
 ) -> None:
     client = merchant.production
-    charge = await issued(
+    charge = await issue_boleto(
         client, "150.00", tipo="boleto_hibrido", discounts=[{"until": in_days(3), "percent": "10"}], **LATE
     )
     charge_id = charge["charge_id"]
@@ -334,7 +334,7 @@ async def test_a_new_due_date_moves_the_fine_and_the_last_day_here_and_at_the_ba
     merchant: ApiMerchant, books: Books, mode: str
 ) -> None:
     client: ApiClient = getattr(merchant, mode)
-    charge = await issued(client, payable_days_after_due=2, **LATE)
+    charge = await issue_boleto(client, payable_days_after_due=2, **LATE)
     number = charge["boleto"]["nosso_numero"]
     for days in (23, 24, 25, 4):  # later, across a weekend, and earlier again
         moved = (await redate(client, in_days(days), charge_id=charge["charge_id"])).body
@@ -349,7 +349,7 @@ async def test_a_new_due_date_moves_the_fine_and_the_last_day_here_and_at_the_ba
 
 async def test_a_new_due_date_keeps_the_days_of_discounts_and_may_not_precede_them(merchant: ApiMerchant) -> None:
     client = merchant.sandbox
-    charge = await issued(client, discounts=[{"until": in_days(5), "amount": "1.00"}])
+    charge = await issue_boleto(client, discounts=[{"until": in_days(5), "amount": "1.00"}])
     early = await redate(client, in_days(4), charge_id=charge["charge_id"])
     assert (early.status, early.code) == (400, "INVALID_DUE_DATE"), early.raw
     moved = await redate(client, in_days(40), charge_id=charge["charge_id"])

@@ -20,21 +20,21 @@ from pypdf import PdfReader
 from commands.merchants.integrators import create_integrator
 from domain.instants import SAO_PAULO, iso
 from readmodels.charges.charge import BoletoDoc, ChargeDoc, PaymentDoc, legs_of
-from tests.support.boleto_merchant import BOLETO, PAGADOR, in_days, issue, issued, redate
+from tests.support.boleto_merchant import BOLETO, PAGADOR, in_days, issue, issue_boleto, redate
 from tests.support.br_code_reader import parse_br_code
 from tests.support.dual_merchant import (
     DUAL,
     PAYER,
-    at_rest,
     boleto_at_bank,
     cob_at_bank,
     cob_status,
-    dual,
     dual_body,
     issue_dual,
-    legs,
+    issue_dual_charge,
     number_of,
     pix_boleto_body,
+    status_by_leg,
+    until_bank_orders_are_done,
 )
 from tests.support.merchant import Answer, ApiClient, ApiMerchant, Books, assert_books_are_clean, new_merchant
 from tests.support.system import System
@@ -127,7 +127,7 @@ async def test_a_new_dual_charge_has_both_legs_here_and_at_the_bank(
     assert (end.hour, end.minute) == (0, 0)
     assert await client.charge(made["charge_id"]) == made
     assert await client.events(charge_id=made["charge_id"]) == []
-    await at_rest(books, made)
+    await until_bank_orders_are_done(books, made)
     assert await boleto_at_bank(books, made) == "open"
     cob = await cob_at_bank(books, made)
     assert (cob["world"], cob["status"], cob["amount_cents"]) == (mode, "ATIVA", 15050)
@@ -138,7 +138,7 @@ async def test_a_new_dual_charge_has_both_legs_here_and_at_the_bank(
 
 
 async def test_charges_that_are_not_dual_have_no_legs(merchant: ApiMerchant) -> None:
-    for charge in (await merchant.sandbox.created(), await issued(merchant.sandbox, tipo="boleto_hibrido")):
+    for charge in (await merchant.sandbox.created(), await issue_boleto(merchant.sandbox, tipo="boleto_hibrido")):
         assert "legs" not in charge
         assert "legs" not in await merchant.sandbox.charge(charge["charge_id"])
 
@@ -147,11 +147,11 @@ async def test_charges_that_are_not_dual_have_no_legs(merchant: ApiMerchant) -> 
 async def test_expires_in_limits_the_pix_leg_and_never_exceeds_the_boletos_last_day(
     merchant: ApiMerchant, books: Books, lifetime_s: int
 ) -> None:
-    made = await dual(merchant.sandbox, due_date=in_days(10), expires_in=lifetime_s)
+    made = await issue_dual_charge(merchant.sandbox, due_date=in_days(10), expires_in=lifetime_s)
     created_at, end = (datetime.fromisoformat(made[name]) for name in ("created_at", "expires_at"))
-    boleto_end = datetime.fromisoformat((await dual(merchant.sandbox, due_date=in_days(10)))["expires_at"])
+    boleto_end = datetime.fromisoformat((await issue_dual_charge(merchant.sandbox, due_date=in_days(10)))["expires_at"])
     assert end == min(created_at + timedelta(seconds=lifetime_s), boleto_end)
-    await at_rest(books, made)
+    await until_bank_orders_are_done(books, made)
     cob = await cob_at_bank(books, made)
     assert abs((ends_at(cob) - end).total_seconds()) <= 2
 
@@ -422,7 +422,7 @@ async def test_twenty_equal_requests_at_once_make_one_boleto_and_one_cob(
     assert Counter(answer.status for answer in answers) == {201: 1, 200: 19}, [answer.raw[:200] for answer in answers]
     assert len({answer.raw for answer in answers}) == 1
     made = answers[0].body
-    await at_rest(books, made)
+    await until_bank_orders_are_done(books, made)
     boletos = "SELECT count(*) FROM simulated_boleto WHERE seu_numero = $1"
     assert await books.fetchval(boletos, reference) == 1
     assert await cob_status(books, made) == "ATIVA"
@@ -451,13 +451,13 @@ async def test_a_creation_the_bank_does_not_confirm_leaves_neither_leg(
     # The key is not used up, and the next attempt creates both legs.
     made = await issue_dual(merchant.sandbox, body=body, key=key)
     assert made.status == 201
-    await at_rest(books, made.body)
+    await until_bank_orders_are_done(books, made.body)
     assert (await boleto_at_bank(books, made.body), await cob_status(books, made.body)) == ("open", "ATIVA")
 
 
 async def test_a_lost_answer_of_the_bank_makes_one_boleto_and_one_cob(merchant: ApiMerchant, books: Books) -> None:
-    made = await dual(merchant.sandbox, headers={"X-Sandbox-Bank": "lost_reply"})
-    await at_rest(books, made)
+    made = await issue_dual_charge(merchant.sandbox, headers={"X-Sandbox-Bank": "lost_reply"})
+    await until_bank_orders_are_done(books, made)
     assert (await boleto_at_bank(books, made), await cob_status(books, made)) == ("open", "ATIVA")
 
 
@@ -471,7 +471,7 @@ async def test_cancelling_a_dual_charge_removes_both_legs_at_the_bank(
 ) -> None:
     client: ApiClient = getattr(merchant, mode)
     reference = new_reference()
-    made = await dual(client, external_id=reference)
+    made = await issue_dual_charge(client, external_id=reference)
     if by == "id":
         answer = await client.cancel(made["charge_id"])
     else:
@@ -481,7 +481,7 @@ async def test_cancelling_a_dual_charge_removes_both_legs_at_the_bank(
     wanted = {"status": "cancelled", "version": 2, "cancelled_at": answer.body["cancelled_at"], "legs": ended}
     assert answer.body == made | wanted
     assert await boleto_at_bank(books, made) == "written_off"
-    await at_rest(books, made)
+    await until_bank_orders_are_done(books, made)
     assert await cob_status(books, made) in ("REMOVIDA_PELO_USUARIO_RECEBEDOR", "none")
     assert [event["type"] for event in await client.events(charge_id=made["charge_id"])] == ["charge.cancelled"]
     for again in (
@@ -493,12 +493,12 @@ async def test_cancelling_a_dual_charge_removes_both_legs_at_the_bank(
 
 async def test_a_new_due_date_moves_both_legs_of_a_dual_charge(merchant: ApiMerchant, books: Books) -> None:
     for client in (merchant.sandbox, merchant.production):
-        made = await dual(client, due_date=in_days(10))
+        made = await issue_dual_charge(client, due_date=in_days(10))
         for days in (25, 3):
             moved = await redate(client, in_days(days), charge_id=made["charge_id"])
             assert moved.status == 200, moved.raw
-            assert (moved.body["due_date"], legs(moved.body)) == (in_days(days), PENDING)
-            await at_rest(books, made)
+            assert (moved.body["due_date"], status_by_leg(moved.body)) == (in_days(days), PENDING)
+            await until_bank_orders_are_done(books, made)
             end = datetime.fromisoformat(moved.body["expires_at"])
             assert (end.astimezone(SAO_PAULO) - timedelta(days=1)).date().isoformat() == moved.body[
                 "effective_due_date"
@@ -511,10 +511,10 @@ async def test_a_new_due_date_moves_both_legs_of_a_dual_charge(merchant: ApiMerc
 
 async def test_re_dating_never_extends_the_pix_leg_beyond_its_expires_in(merchant: ApiMerchant, books: Books) -> None:
     client = merchant.sandbox
-    made = await dual(client, due_date=in_days(30), expires_in=20 * 86400)
+    made = await issue_dual_charge(client, due_date=in_days(30), expires_in=20 * 86400)
     for days, own in ((40, True), (5, False), (60, True)):
         moved = await redate(client, in_days(days), charge_id=made["charge_id"])
-        await at_rest(books, made)
+        await until_bank_orders_are_done(books, made)
         cob_end = ends_at(await cob_at_bank(books, made))
         end = datetime.fromisoformat(moved.body["expires_at"])
         assert (moved.body["expires_at"] == made["expires_at"]) is own
@@ -526,14 +526,14 @@ async def test_a_cancellation_or_new_due_date_the_bank_does_not_confirm_changes_
     merchant: ApiMerchant, books: Books, scenario: str
 ) -> None:
     client, headers = merchant.sandbox, {"X-Sandbox-Bank": scenario}
-    made = await dual(client)
-    await at_rest(books, made)
+    made = await issue_dual_charge(client)
+    await until_bank_orders_are_done(books, made)
     before = dict(await cob_at_bank(books, made))
     path = f"/v1/charges/{made['charge_id']}/cancel"
     refused(await client.ask("POST", path, headers=headers), 502, "BANK_UNAVAILABLE")
     moved = await redate(client, in_days(30), charge_id=made["charge_id"], headers=headers)
     refused(moved, 502, "BANK_UNAVAILABLE")
-    await at_rest(books, made)
+    await until_bank_orders_are_done(books, made)
     assert await client.charge(made["charge_id"]) == made
     assert await boleto_at_bank(books, made) == "open"
     assert dict(await cob_at_bank(books, made)) == before
@@ -541,12 +541,12 @@ async def test_a_cancellation_or_new_due_date_the_bank_does_not_confirm_changes_
 
 async def test_after_concurrent_re_datings_the_cob_ends_with_the_boleto(merchant: ApiMerchant, books: Books) -> None:
     client = merchant.sandbox
-    made = await dual(client)
+    made = await issue_dual_charge(client)
     answers = await asyncio.gather(
         *(redate(client, in_days(20 + days), charge_id=made["charge_id"]) for days in range(6))
     )
     assert {answer.status for answer in answers} == {200}
-    await at_rest(books, made)
+    await until_bank_orders_are_done(books, made)
     now = await client.charge(made["charge_id"])
     end = datetime.fromisoformat(now["expires_at"])
     assert abs((ends_at(await cob_at_bank(books, made)) - end).total_seconds()) <= 1
@@ -558,15 +558,15 @@ async def test_after_concurrent_re_datings_the_cob_ends_with_the_boleto(merchant
 async def test_simulate_payment_pays_the_boleto_and_removes_the_cob(merchant: ApiMerchant, books: Books) -> None:
     client = merchant.sandbox
     partner = await create_integrator(books, name="Parceiro", account_id=None, now=datetime.now(UTC))
-    made = await dual(client, "99.90", integrador_code=partner.integrador_code)
-    await at_rest(books, made)
+    made = await issue_dual_charge(client, "99.90", integrador_code=partner.integrador_code)
+    await until_bank_orders_are_done(books, made)
     answer = await client.pay(made["charge_id"])
     assert answer.status == 200, answer.raw
     paid = answer.body
-    assert (paid["status"], paid["payment"]["method"], legs(paid)) == (
+    assert (paid["status"], paid["payment"]["method"], status_by_leg(paid)) == (
         "paid", "boleto", {"pix": "cancelled", "boleto": "paid"},
     )  # fmt: skip
-    await at_rest(books, made)
+    await until_bank_orders_are_done(books, made)
     assert await cob_status(books, made) == "REMOVIDA_PELO_USUARIO_RECEBEDOR"
     (item,) = await client.all("/v1/payments", charge_id=made["charge_id"])
     assert (item["payment_method"], item["method"], item["nosso_numero"], item["txid"], item["integrador_code"]) == (
@@ -579,7 +579,7 @@ async def test_simulate_payment_pays_the_boleto_and_removes_the_cob(merchant: Ap
 
 async def test_a_second_payment_of_a_dual_charge_is_a_duplicate(merchant: ApiMerchant) -> None:
     client = merchant.sandbox
-    made = await dual(client)
+    made = await issue_dual_charge(client)
     for _ in range(2):
         answer = await client.post(f"/v1/sandbox/charges/{made['charge_id']}/pay", {})
         assert answer.status == 200, answer.raw
@@ -589,12 +589,15 @@ async def test_a_second_payment_of_a_dual_charge_is_a_duplicate(merchant: ApiMer
 
 async def test_a_failed_dual_charge_has_neither_leg_at_the_bank(merchant: ApiMerchant, books: Books) -> None:
     client = merchant.sandbox
-    made = await dual(client)
-    await at_rest(books, made)
+    made = await issue_dual_charge(client)
+    await until_bank_orders_are_done(books, made)
     answer = await client.post(f"/v1/sandbox/charges/{made['charge_id']}/fail")
     assert answer.status == 200, answer.raw
-    assert (answer.body["status"], legs(answer.body)) == ("failed", {"pix": "cancelled", "boleto": "cancelled"})
-    await at_rest(books, made)
+    assert (answer.body["status"], status_by_leg(answer.body)) == (
+        "failed",
+        {"pix": "cancelled", "boleto": "cancelled"},
+    )
+    await until_bank_orders_are_done(books, made)
     assert (await boleto_at_bank(books, made), await cob_status(books, made)) == (
         "written_off", "REMOVIDA_PELO_USUARIO_RECEBEDOR",
     )  # fmt: skip
@@ -602,9 +605,9 @@ async def test_a_failed_dual_charge_has_neither_leg_at_the_bank(merchant: ApiMer
 
 async def test_both_legs_expire_with_the_charge_and_a_late_payment_still_counts(merchant: ApiMerchant) -> None:
     client = merchant.sandbox
-    made = await dual(client)
+    made = await issue_dual_charge(client)
     answer = await client.post(f"/v1/sandbox/charges/{made['charge_id']}/expire")
-    assert (answer.body["status"], legs(answer.body)) == ("expired", {"pix": "expired", "boleto": "expired"})
+    assert (answer.body["status"], status_by_leg(answer.body)) == ("expired", {"pix": "expired", "boleto": "expired"})
     # The page states neither a due date in the future as past, nor a last day to pay.
     async with client.http.get(made["payment_url"]) as shown:
         page = await shown.text()
@@ -613,19 +616,19 @@ async def test_both_legs_expire_with_the_charge_and_a_late_payment_still_counts(
     assert "pagável até" not in page
     # A payment that was under way counts, and shows the leg it came by.
     late = await client.post(f"/v1/sandbox/charges/{made['charge_id']}/pay", {})
-    assert (late.body["status"], legs(late.body)) == ("paid", {"pix": "expired", "boleto": "paid"})
+    assert (late.body["status"], status_by_leg(late.body)) == ("paid", {"pix": "expired", "boleto": "paid"})
 
 
 async def test_a_leg_stays_paid_when_the_charge_is_refunded(merchant: ApiMerchant, books: Books) -> None:
     client = merchant.sandbox
-    made = await dual(client)
+    made = await issue_dual_charge(client)
     assert (await client.pay(made["charge_id"])).status == 200
     asked = {"destination": {"pix_key": "joao@example.com", "document": PAGADOR["documento"]}}
     begun = await client.ask("POST", f"/v1/charges/{made['charge_id']}/refunds", json=asked, key=str(uuid4()))
     assert begun.status == 201, begun.raw
-    await at_rest(books, made)
+    await until_bank_orders_are_done(books, made)
     now = await client.charge(made["charge_id"])
-    assert (now["status"], legs(now)) == ("refunded", {"pix": "cancelled", "boleto": "paid"})
+    assert (now["status"], status_by_leg(now)) == ("refunded", {"pix": "cancelled", "boleto": "paid"})
 
 
 _NOON = "2026-11-21T12:00:00.000Z"
@@ -678,8 +681,10 @@ async def test_a_dual_charge_is_found_by_the_fields_of_either_leg(merchant: ApiM
     client = merchant.sandbox
     reference = new_reference()
     partner = await create_integrator(books, name="Parceiro", account_id=None, now=datetime.now(UTC))
-    boleto = await issued(client, external_id=reference)
-    made = await dual(client, external_id=reference, due_date=in_days(33), integrador_code=partner.integrador_code)
+    boleto = await issue_boleto(client, external_id=reference)
+    made = await issue_dual_charge(
+        client, external_id=reference, due_date=in_days(33), integrador_code=partner.integrador_code
+    )
 
     async def found(**asked: Any) -> list[dict[str, Any]]:
         return await client.all("/v1/charges", external_id=reference, **asked)
@@ -702,7 +707,7 @@ async def test_a_dual_charge_is_found_by_the_fields_of_either_leg(merchant: ApiM
 
 async def test_the_pdf_and_the_payer_page_show_line_and_qr_code(system: System, merchant: ApiMerchant) -> None:
     client = merchant.production
-    made = await dual(client)
+    made = await issue_dual_charge(client)
     headers = {"Authorization": f"Bearer {await client.token()}"}
     async with client.http.get(
         f"{system.base_url}/v1/charges/boleto/{made['charge_id']}/pdf", headers=headers
@@ -718,7 +723,7 @@ async def test_the_pdf_and_the_payer_page_show_line_and_qr_code(system: System, 
     assert made["pix"]["qr_code"].split("5913")[0] in html
     assert f'data-bare="{made["boleto"]["linha_digitavel"]}"' in html
     assert "O Pix vale até" not in html
-    brief = await dual(client, expires_in=3600)
+    brief = await issue_dual_charge(client, expires_in=3600)
     async with client.http.get(f"{system.app_url}/pagar/{brief['public_id']}") as answer:
         assert "O Pix vale até" in await answer.text()
     # The PDF omits a QR Code that expires before the boleto.
@@ -732,7 +737,7 @@ async def test_the_payer_page_does_not_show_an_expired_qr_code(
     system: System, merchant: ApiMerchant, books: Books
 ) -> None:
     client = merchant.sandbox
-    made = await dual(client, expires_in=60)
+    made = await issue_dual_charge(client, expires_in=60)
     past = iso(datetime.now(UTC) - timedelta(seconds=1))
     change = "UPDATE read_charge SET changes = $2 WHERE charge_id = $1::text::uuid"
     await books.execute(change, made["charge_id"], msgspec.json.encode({"pix_expires_at": past}))
@@ -741,19 +746,19 @@ async def test_the_payer_page_does_not_show_an_expired_qr_code(
             html = await answer.text()
         assert "Pix copia e cola" not in html
         assert made["boleto"]["linha_digitavel"] in html
-        assert legs(await client.charge(made["charge_id"])) == {"pix": "expired", "boleto": "pending"}
+        assert status_by_leg(await client.charge(made["charge_id"])) == {"pix": "expired", "boleto": "pending"}
     finally:
         await books.execute(change, made["charge_id"], None)
 
 
 async def test_a_dual_charge_of_another_account_or_mode_is_not_found(system: System, merchant: ApiMerchant) -> None:
-    made = await dual(merchant.sandbox)
+    made = await issue_dual_charge(merchant.sandbox)
     async with new_merchant(system) as other:
         for client in (other.sandbox, merchant.production):
             refused(await client.get(f"/v1/charges/{made['charge_id']}"), 404, "CHARGE_NOT_FOUND")
             refused(await client.cancel(made["charge_id"]), 404, "CHARGE_NOT_FOUND")
             refused(await redate(client, in_days(9), charge_id=made["charge_id"]), 404, "CHARGE_NOT_FOUND")
-    assert legs(await merchant.sandbox.charge(made["charge_id"])) == PENDING
+    assert status_by_leg(await merchant.sandbox.charge(made["charge_id"])) == PENDING
 
 
 async def test_the_books_are_clean_after_the_tests_of_this_file(system: System) -> None:

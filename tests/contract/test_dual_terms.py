@@ -22,18 +22,18 @@ from tests.support.br_code_reader import parse_br_code
 from tests.support.dual_merchant import (
     DUAL,
     PAYER,
-    at_rest,
-    becomes,
     boleto_at_bank,
     cob_at_bank,
     cob_status,
-    dual,
     dual_body,
     issue_dual,
-    legs,
+    issue_dual_charge,
     number_of,
     pay_at_bank,
     pix_boleto_body,
+    status_by_leg,
+    until_bank_orders_are_done,
+    until_status,
 )
 from tests.support.merchant import ApiClient, ApiMerchant, Books, assert_books_are_clean, until_answer
 from tests.support.system import System
@@ -86,7 +86,7 @@ async def test_both_legs_are_registered_at_the_bank_with_the_agreed_terms(
     # The PIX ends with the boleto's last day, and its BR Code names no amount: the amount depends on the day.
     assert datetime.fromisoformat(charge["expires_at"]) == expires_at(terms, due)
     assert "54" not in parse_br_code(charge["pix"]["qr_code"])
-    await at_rest(books, charge)
+    await until_bank_orders_are_done(books, charge)
     cob = await cob_at_bank(books, charge)
     assert (cob["status"], cob["amount_cents"], cob["due_on"]) == ("ATIVA", 15000, due)
     assert _read_terms(cob["terms"]) == terms
@@ -133,23 +133,23 @@ async def test_an_early_payment_of_either_leg_gets_the_discount_and_closes_the_o
     merchant: ApiMerchant, system: System, books: Books, leg: str
 ) -> None:
     client = merchant.production
-    charge = await dual(client, discounts=[{"until": in_days(3), "amount": "20.00"}], **LATE)
-    await at_rest(books, charge)
+    charge = await issue_dual_charge(client, discounts=[{"until": in_days(3), "amount": "20.00"}], **LATE)
+    await until_bank_orders_are_done(books, charge)
     assert await pay_at_bank(system, client, charge, leg) == 200
-    paid = await becomes(client, charge, "paid")
+    paid = await until_status(client, charge, "paid")
     assert (paid["payment"]["method"], amounts_of(paid["payment"])) == (leg, ("130.00", "0.00", "0.00", "20.00"))
     assert (paid["payment"]["late"], paid["amount"]) == (False, "150.00")
     other = "boleto" if leg == "pix" else "pix"
-    assert legs(paid) == {leg: "paid", other: "cancelled"}
+    assert status_by_leg(paid) == {leg: "paid", other: "cancelled"}
     (item,) = await client.all("/v1/payments", charge_id=charge["charge_id"])
     assert item["anomaly"] is None
-    await at_rest(books, charge)
+    await until_bank_orders_are_done(books, charge)
     closed = ("written_off", "CONCLUIDA") if leg == "pix" else ("paid", REMOVED)
     assert (await boleto_at_bank(books, charge), await cob_status(books, charge)) == closed
     back = await client.ask("POST", f"/v1/charges/{charge['charge_id']}/refunds", json={} if leg == "pix" else {
         "destination": {"pix_key": "ana@example.com", "document": PAGADOR["documento"]}}, key=str(uuid4()))  # fmt: skip
     assert (back.status, back.body["amount"]) == (201, "130.00"), back.raw
-    await becomes(client, charge, "refunded")
+    await until_status(client, charge, "refunded")
     await asyncio.to_thread(assert_books_are_clean, system)
 
 
@@ -158,8 +158,8 @@ async def test_a_late_pix_costs_fine_and_interest_and_a_smaller_payment_does_not
     merchant: ApiMerchant, system: System, books: Books, amount: str | None
 ) -> None:
     client = merchant.production
-    charge = await dual(client, **LATE)
-    await at_rest(books, charge)
+    charge = await issue_dual_charge(client, **LATE)
+    await until_bank_orders_are_done(books, charge)
     # Both legs become due six days ago.
     due = today() - timedelta(days=6)
     late = (today() - effective_due_date(due)).days
@@ -170,7 +170,7 @@ async def test_a_late_pix_costs_fine_and_interest_and_a_smaller_payment_does_not
     more = {} if amount is None else {"amount": amount}
     assert await pay_at_bank(system, client, charge, "pix", **more) == 200
     if amount is None:
-        paid = await becomes(client, charge, "paid")
+        paid = await until_status(client, charge, "paid")
         total = f"{15000 + 300 + interest}"
         assert amounts_of(paid["payment"]) == (f"{total[:-2]}.{total[-2:]}", "3.00", f"0.{interest:02}", "0.00")
         assert (paid["payment"]["method"], paid["payment"]["late"]) == ("pix", True)
@@ -183,7 +183,9 @@ async def test_a_late_pix_costs_fine_and_interest_and_a_smaller_payment_does_not
 
 async def test_a_new_due_date_moves_both_legs_and_their_terms(merchant: ApiMerchant, books: Books) -> None:
     client = merchant.production
-    charge = await dual(client, payable_days_after_due=5, discounts=[{"until": in_days(3), "amount": "1"}], **LATE)
+    charge = await issue_dual_charge(
+        client, payable_days_after_due=5, discounts=[{"until": in_days(3), "amount": "1"}], **LATE
+    )
     assert (await redate(client, in_days(2), charge_id=charge["charge_id"])).code == "INVALID_DUE_DATE"
     for days in (40, 20):
         moved = await redate(client, in_days(days), charge_id=charge["charge_id"])
@@ -192,7 +194,7 @@ async def test_a_new_due_date_moves_both_legs_and_their_terms(merchant: ApiMerch
         due = today() + timedelta(days=days)
         last = effective_due_date(effective_due_date(due) + timedelta(days=5))
         assert moved.body["payable_until"] == last.isoformat()
-        await at_rest(books, charge)
+        await until_bank_orders_are_done(books, charge)
         cob = await cob_at_bank(books, charge)
         assert (cob["due_on"], _read_terms(cob["terms"]).payable_days) == (due, 5)
         ends = cob["created_at"] + timedelta(seconds=cob["expires_in_s"])
@@ -202,16 +204,16 @@ async def test_a_new_due_date_moves_both_legs_and_their_terms(merchant: ApiMerch
 async def test_cancelling_a_dual_charge_with_terms_removes_both_legs_at_the_bank(
     merchant: ApiMerchant, books: Books
 ) -> None:
-    charge = await dual(merchant.production, **LATE)
-    await at_rest(books, charge)
+    charge = await issue_dual_charge(merchant.production, **LATE)
+    await until_bank_orders_are_done(books, charge)
     assert (await merchant.production.cancel(charge["charge_id"])).body["status"] == "cancelled"
-    await at_rest(books, charge)
+    await until_bank_orders_are_done(books, charge)
     assert (await boleto_at_bank(books, charge), await cob_status(books, charge)) == ("written_off", REMOVED)
 
 
 async def test_a_late_sandbox_charge_shows_its_cost_on_page_and_pdf_and_is_paid_with_it(merchant: ApiMerchant) -> None:
     client = merchant.sandbox
-    charge = await dual(client, **LATE)
+    charge = await issue_dual_charge(client, **LATE)
     late = date.fromisoformat(charge["effective_due_date"]) + timedelta(days=2)
     await client.post("/v1/sandbox/clock", {"to": f"{late.isoformat()}T15:00:00Z"})
     async with client.http.get(charge["payment_url"]) as answer:

@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from tests.support.boleto_merchant import issued
-from tests.support.dual_merchant import dual
+from tests.support.boleto_merchant import issue_boleto
+from tests.support.dual_merchant import issue_dual_charge
 from tests.support.in_process import Api, Reply, envelope
 from tests.support.merchant import ApiMerchant
 
@@ -52,7 +52,7 @@ async def test_a_charge_created_without_metadata_shows_none_and_an_empty_object_
 
 async def test_boletos_and_dual_charges_have_metadata_too(merchant: ApiMerchant) -> None:
     client = merchant.sandbox
-    for made in (await issued(client, metadata=GIVEN), await dual(client, metadata=GIVEN)):
+    for made in (await issue_boleto(client, metadata=GIVEN), await issue_dual_charge(client, metadata=GIVEN)):
         assert made["metadata"] == GIVEN
         assert (await client.charge(made["charge_id"]))["metadata"] == GIVEN
 

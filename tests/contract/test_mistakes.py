@@ -14,7 +14,7 @@ import msgspec
 import pytest
 
 from domain.errors import Code
-from tests.support.boleto_merchant import PAGADOR, boleto_body, in_days, issued
+from tests.support.boleto_merchant import PAGADOR, boleto_body, in_days, issue_boleto
 from tests.support.dual_merchant import PAYER, dual_body
 from tests.support.in_process import Api, Reply, bearer, envelope
 from tests.support.merchant import ApiMerchant
@@ -370,7 +370,7 @@ async def test_the_refusal_of_a_charge_that_is_not_pending_states_its_status(api
 
 async def test_the_refusal_of_a_re_dating_states_the_earliest_day_or_the_charges_status(merchant: ApiMerchant) -> None:
     client = merchant.sandbox
-    charge_id = (await issued(client))["charge_id"]
+    charge_id = (await issue_boleto(client))["charge_id"]
     late = await client.ask("PATCH", "/v1/charges/due-date", json={"charge_id": charge_id, "due_date": in_days(-1)})
     assert late.code == "INVALID_DUE_DATE"
     assert "to today in São Paulo or later" in late.body["error"]["message"]
@@ -469,4 +469,4 @@ async def test_an_amount_in_cents_in_valor_cents_gets_a_warning_in_the_sandbox_o
         (merchant.sandbox, "999"),
         (merchant.production, "15000"),
     ):
-        assert "warnings" not in await issued(client, amount_given)
+        assert "warnings" not in await issue_boleto(client, amount_given)

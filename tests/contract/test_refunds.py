@@ -31,9 +31,9 @@ from readmodels.verify import verify
 from runtime.postgres import Pool, transaction
 from runtime.seal import Seal
 from tests.contract.test_openapi import body_of, conforms
-from tests.support.boleto_merchant import boleto_issued_before, today
+from tests.support.boleto_merchant import issue_boleto_in_the_past, today
 from tests.support.in_process import Api, Reply, envelope, open_api
-from tests.support.orders import ever
+from tests.support.orders import including_ended_orders
 
 SEAL = Seal(bytes.fromhex("5e" * 32))
 DESTINATION = {"pix_key": "maria@example.com", "document": "52998224725"}
@@ -100,7 +100,7 @@ class Environment:
         )
         client = cast(Any, SimpleNamespace(account_id=str(self.api.first.account_id)))
         async with self.pool.acquire() as books:
-            charge_id = await boleto_issued_before(
+            charge_id = await issue_boleto_in_the_past(
                 system, cast(Any, books), client, test=test, due_on=today() + timedelta(days=5), amount_cents=cents
             )
         of = BoletoPaymentFacts(
@@ -444,7 +444,8 @@ async def test_a_boleto_paid_on_its_line_needs_a_destination(env: Environment) -
     refund = await env.refund(charge_id, "50.00", destination=DESTINATION)
     assert (refund["amount"], refund["end_to_end_id"]) == ("50.00", None)
     order = await env.pool.fetchrow(
-        ever("SELECT kind, request FROM bank_order WHERE charge_id = $1 AND kind LIKE 'refund%'"), UUID(charge_id)
+        including_ended_orders("SELECT kind, request FROM bank_order WHERE charge_id = $1 AND kind LIKE 'refund%'"),
+        UUID(charge_id),
     )
     assert order is not None
     assert order["kind"] == "refund_transfer"
@@ -481,7 +482,8 @@ async def test_a_boleto_paid_by_pix_is_returned_to_the_paying_account(env: Envir
     refund = await env.refund(charge_id)
     assert refund["end_to_end_id"] == payment["end_to_end_id"]
     kind = await env.pool.fetchval(
-        ever("SELECT kind FROM bank_order WHERE charge_id = $1 AND kind LIKE 'refund%'"), UUID(charge_id)
+        including_ended_orders("SELECT kind FROM bank_order WHERE charge_id = $1 AND kind LIKE 'refund%'"),
+        UUID(charge_id),
     )
     assert kind == "refund_return"
 
@@ -809,7 +811,8 @@ async def test_the_sandbox_bank_scenario_is_stored_with_the_bank_order(env: Envi
     assert (await env.ask(charge_id, more=[(b"x-sandbox-bank", b"nonsense")])).code() == "VALIDATION_ERROR"
     assert (await env.ask(charge_id, more=[(b"x-sandbox-bank", b"refuse")])).status == 201
     request = await env.pool.fetchval(
-        ever("SELECT request FROM bank_order WHERE charge_id = $1 AND kind = 'refund_return'"), UUID(charge_id)
+        including_ended_orders("SELECT request FROM bank_order WHERE charge_id = $1 AND kind = 'refund_return'"),
+        UUID(charge_id),
     )
     assert msgspec.json.decode(request)["scenario"] == "refuse"
 

@@ -15,8 +15,8 @@ from hypothesis import strategies as st
 from commands.webhooks.endpoint import resume
 from domain.boleto.business_days import effective_due_date
 from domain.instants import SAO_PAULO, iso
-from tests.support.boleto_merchant import at_bank, issue, issued, listen, redate
-from tests.support.dual_merchant import dual, legs
+from tests.support.boleto_merchant import at_bank, issue, issue_boleto, listen, redate
+from tests.support.dual_merchant import issue_dual_charge, status_by_leg
 from tests.support.in_process import Api
 from tests.support.merchant import (
     Answer,
@@ -112,7 +112,7 @@ async def test_the_clock_goes_at_most_ten_years_ahead(merchant: ApiMerchant, boo
     await advance(merchant.sandbox, "P1D")
     beyond = await merchant.sandbox.post(CLOCK, {"advance": "PT1S"})
     assert (beyond.status, beyond.code) == (400, "VALIDATION_ERROR")
-    charge = await issued(merchant.sandbox, dataVencimento=day_on(datetime.now(UTC) + timedelta(days=3660), 3))
+    charge = await issue_boleto(merchant.sandbox, dataVencimento=day_on(datetime.now(UTC) + timedelta(days=3660), 3))
     assert (await merchant.sandbox.pay(charge["charge_id"])).body["status"] == "paid"
 
 
@@ -134,10 +134,10 @@ async def test_charges_due_by_the_moved_clock_are_expired_in_every_process_at_on
     assert {answer.status for answer in warm} == {200}
     pix = [await client.created(expires_in=2 * DAY_S, external_id="due") for _ in range(5)]
     boletos = [
-        await issued(client, tipo=tipo, dataVencimento=day_on(datetime.now(UTC), 1))
+        await issue_boleto(client, tipo=tipo, dataVencimento=day_on(datetime.now(UTC), 1))
         for tipo in ("boleto", "boleto_hibrido")
     ]
-    both = await dual(client, due_date=day_on(datetime.now(UTC), 1))
+    both = await issue_dual_charge(client, due_date=day_on(datetime.now(UTC), 1))
     due = [charge["charge_id"] for charge in (*pix, *boletos, both)]
     lasting = await client.created(expires_in=30 * DAY_S)
     with paused(system, "worker"):  # no sweeper runs
@@ -179,7 +179,7 @@ async def test_the_sweeper_expires_charges_by_each_accounts_own_clock(merchant: 
 async def test_a_charge_created_before_the_clock_moved_is_payable_until_its_own_expiry(merchant: ApiMerchant) -> None:
     client = merchant.sandbox
     charge = await client.created(expires_in=2 * DAY_S)
-    boleto = await issued(client, dataVencimento=day_on(datetime.now(UTC), 5))
+    boleto = await issue_boleto(client, dataVencimento=day_on(datetime.now(UTC), 5))
     clock = await advance(client, "P1D")
     paid = (await client.pay(charge["charge_id"])).body
     assert paid["status"] == "paid"
@@ -193,7 +193,7 @@ async def test_a_charge_created_before_the_clock_moved_is_payable_until_its_own_
 
 async def test_a_payment_after_the_due_date_of_the_sandboxs_clock_is_late(merchant: ApiMerchant) -> None:
     client = merchant.sandbox
-    boleto = await issued(client, dataVencimento=day_on(datetime.now(UTC), 1))
+    boleto = await issue_boleto(client, dataVencimento=day_on(datetime.now(UTC), 1))
     clock = await advance(client, "P10D")
     assert (await client.pay(boleto["charge_id"])).code == "CHARGE_NOT_PENDING"
     late = (await client.post(f"/v1/sandbox/charges/{boleto['charge_id']}/pay", {})).body
@@ -207,7 +207,7 @@ async def test_of_expired_charges_with_an_earlier_paid_at_the_boleto_is_late_and
     """Sections 5 and 6: a boleto payment confirmed after expiry is late; a PIX made before expiry is not."""
     client = merchant.sandbox
     now = datetime.now(UTC)
-    boleto = await issued(client, dataVencimento=day_on(now, 2))
+    boleto = await issue_boleto(client, dataVencimento=day_on(now, 2))
     pix = await client.created(expires_in=2 * DAY_S)
     await advance(client, "P10D")
     for charge, late in ((boleto, True), (pix, False)):
@@ -231,7 +231,7 @@ async def test_new_charges_are_dated_by_the_sandboxs_clock(merchant: ApiMerchant
     for days in (-20, -1, 0):
         refused = await issue(client, dataVencimento=day_on(clock, days))
         assert (refused.status, refused.code) == (400, "INVALID_DUE_DATE")
-    boleto = await issued(client, tipo="boleto_hibrido", dataVencimento=day_on(clock, 1))
+    boleto = await issue_boleto(client, tipo="boleto_hibrido", dataVencimento=day_on(clock, 1))
     assert clock <= at(boleto["created_at"]) < clock + timedelta(seconds=10)
     assert (
         boleto["effective_due_date"] == effective_due_date(datetime.fromisoformat(day_on(clock, 1)).date()).isoformat()
@@ -249,7 +249,7 @@ async def test_new_charges_are_dated_by_the_sandboxs_clock(merchant: ApiMerchant
 
 async def test_the_earliest_new_due_date_of_a_boleto_is_today_by_the_sandboxs_clock(merchant: ApiMerchant) -> None:
     client = merchant.sandbox
-    boleto = await issued(client, dataVencimento=day_on(datetime.now(UTC), 30))
+    boleto = await issue_boleto(client, dataVencimento=day_on(datetime.now(UTC), 30))
     clock = await advance(client, "P20D")
     past = await redate(client, day_on(clock, -1), charge_id=boleto["charge_id"])
     assert (past.status, past.code) == (400, "INVALID_DUE_DATE")
@@ -261,12 +261,12 @@ async def test_the_earliest_new_due_date_of_a_boleto_is_today_by_the_sandboxs_cl
 
 async def test_each_leg_of_a_dual_charge_expires_by_the_sandboxs_clock(merchant: ApiMerchant) -> None:
     client = merchant.sandbox
-    charge = await dual(client, due_date=day_on(datetime.now(UTC), 20), expires_in=3600)
+    charge = await issue_dual_charge(client, due_date=day_on(datetime.now(UTC), 20), expires_in=3600)
     await advance(client, "PT2H")
     for answer in await get_from_every_process(client, f"/v1/charges/{charge['charge_id']}"):
-        assert legs(answer.body) == {"pix": "expired", "boleto": "pending"}
+        assert status_by_leg(answer.body) == {"pix": "expired", "boleto": "pending"}
     await advance(client, "P30D")
-    assert legs(await client.charge(charge["charge_id"])) == {"pix": "expired", "boleto": "expired"}
+    assert status_by_leg(await client.charge(charge["charge_id"])) == {"pix": "expired", "boleto": "expired"}
 
 
 async def test_the_ninety_days_of_a_refund_are_counted_by_the_sandboxs_clock(merchant: ApiMerchant) -> None:
@@ -344,7 +344,7 @@ async def test_the_payer_page_shows_the_charges_state_by_the_sandboxs_clock(
     client = merchant.sandbox
     short, boleto = (
         await client.created(expires_in=DAY_S),
-        await issued(client, dataVencimento=day_on(datetime.now(UTC), 1)),
+        await issue_boleto(client, dataVencimento=day_on(datetime.now(UTC), 1)),
     )
     await advance(client, "PT23H")
     fresh = await client.created(expires_in=3600)
@@ -387,7 +387,7 @@ async def test_charges_are_registered_and_removed_at_the_bank_at_once_whatever_t
     client = merchant.sandbox
     await advance(client, "P60D")
     charge = await client.created(expires_in=600)
-    both = await dual(client, due_date=day_on(datetime.now(UTC) + timedelta(days=60), 3))
+    both = await issue_dual_charge(client, due_date=day_on(datetime.now(UTC) + timedelta(days=60), 3))
     for each in (charge, both):
 
         async def booked(txid: str = each["pix"]["txid"]) -> Any:
@@ -428,7 +428,7 @@ async def test_production_and_other_accounts_are_not_affected_by_the_clock(
     async with new_merchant(system) as other:
         mine, theirs = merchant.production, other.sandbox
         before = [await each.created(expires_in=3600) for each in (mine, theirs)]
-        boleto = await issued(mine, dataVencimento=day_on(datetime.now(UTC), 1))
+        boleto = await issue_boleto(mine, dataVencimento=day_on(datetime.now(UTC), 1))
         await advance(merchant.sandbox, "P366D")
         for client, charge in zip((mine, theirs), before, strict=True):
             assert await client.charge(charge["charge_id"]) == charge

@@ -8,8 +8,15 @@ from typing import Any
 import pytest
 
 from domain.instants import iso
-from tests.support.boleto_merchant import issued
-from tests.support.merchant import ApiClient, ApiMerchant, assert_books_are_clean, books_of, new_merchant, until_answer
+from tests.support.boleto_merchant import issue_boleto
+from tests.support.merchant import (
+    ApiClient,
+    ApiMerchant,
+    assert_books_are_clean,
+    database_of,
+    new_merchant,
+    until_answer,
+)
 from tests.support.system import System
 
 
@@ -20,7 +27,7 @@ async def merchant(system: System) -> AsyncIterator[ApiMerchant]:
 
 
 async def create_charge(client: ApiClient, kind: str) -> dict[str, Any]:
-    return await (client.created("30.00") if kind == "pix" else issued(client, "30.00", tipo=kind))
+    return await (client.created("30.00") if kind == "pix" else issue_boleto(client, "30.00", tipo=kind))
 
 
 async def tool(client: ApiClient, charge: dict[str, Any], name: str, json: Any = None) -> Any:
@@ -56,7 +63,7 @@ async def test_fail_makes_a_charge_failed_and_leaves_nothing_payable(
     assert (await tool(client, charge, "fail")).code == "CHARGE_NOT_PENDING"
     assert [event["type"] for event in await client.events(charge_id=charge["charge_id"])] == ["charge.failed"]
     if kind != "pix":
-        async with books_of(system) as books:
+        async with database_of(system) as books:
             number = charge["boleto"]["nosso_numero"]
             assert await books.fetchval(
                 "SELECT written_off_at IS NOT NULL FROM simulated_boleto WHERE number = $1", number
@@ -132,7 +139,7 @@ async def test_pay_with_paid_at_dates_the_payment_at_that_instant(merchant: ApiM
 async def test_the_simulated_bank_books_each_pix_of_a_sandbox_payment(system: System, merchant: ApiMerchant) -> None:
     charge = await create_charge(merchant.sandbox, "pix")
     await tool(merchant.sandbox, charge, "pay", {"amount": "12.34", "times": 3})
-    async with books_of(system) as books:
+    async with database_of(system) as books:
         txid = charge["pix"]["txid"]
 
         async def three() -> bool:

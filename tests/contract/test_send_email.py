@@ -10,7 +10,7 @@ import aiohttp
 import pytest
 import pytest_asyncio
 
-from tests.support.boleto_merchant import PAGADOR, issued
+from tests.support.boleto_merchant import PAGADOR, issue_boleto
 from tests.support.merchant import Answer, ApiClient, ApiMerchant, new_merchant, until_answer
 from tests.support.system import System
 
@@ -150,7 +150,7 @@ async def _is_paid(client: ApiClient, charge_id: str) -> bool:
 
 async def test_the_boletos_pdf_is_attached_unless_attach_pdf_is_false(system: System, merchant: ApiMerchant) -> None:
     to, without = address(), address()
-    charge = await issued(merchant.production, pagador={**PAGADOR, "email": to})
+    charge = await issue_boleto(merchant.production, pagador={**PAGADOR, "email": to})
     assert (await ask(merchant.production, charge["charge_id"])).body["to"] == to
     assert (await ask(merchant.production, charge["charge_id"], to=without, attach_pdf=False)).status == 202
     url, shown = await caught(system, merchant.production, to)
@@ -213,14 +213,14 @@ async def test_a_production_charge_with_send_email_is_mailed_after_its_creation(
     to, of_boleto = address(), address()
     await merchant.production.created(send_email=True, payer={"email": to})
     await caught(system, merchant.production, to)
-    await issued(merchant.production, send_email=True, pagador={**PAGADOR, "email": of_boleto})
+    await issue_boleto(merchant.production, send_email=True, pagador={**PAGADOR, "email": of_boleto})
     await caught(system, merchant.production, of_boleto)
 
 
 async def test_a_test_charge_with_send_email_is_created_and_not_mailed(system: System, merchant: ApiMerchant) -> None:
     to, late = address(), address()
     assert (await merchant.sandbox.create(send_email=True)).status == 201
-    await issued(merchant.sandbox, send_email=True, pagador={**PAGADOR, "email": to})
+    await issue_boleto(merchant.sandbox, send_email=True, pagador={**PAGADOR, "email": to})
     charge = await merchant.sandbox.created(send_email=True, payer={"email": to})
     assert (await merchant.sandbox.pay(charge["charge_id"])).status == 200
     # A mail requested later has arrived, and none of the test charges' mails has.

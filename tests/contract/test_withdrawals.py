@@ -28,7 +28,7 @@ from runtime.seal import MAIL_NOTE
 from tests.contract.test_openapi import conforms
 from tests.support.banking import BANK, SECRET_KEY, worker_context
 from tests.support.in_process import Api, Reply, open_api
-from tests.support.wallet import SEAL, balance_of, put_money
+from tests.support.wallet import SEAL, balance_of, credit_wallet
 from workers.context import Context
 from workers.mail.sender import write_due_mails
 from workers.orders.withdrawal import WithdrawalOrderWorker
@@ -110,7 +110,7 @@ async def context(pool: Pool, servers: Any) -> AsyncIterator[Context]:
 async def env(api: Api, pool: Pool, context: Context) -> Environment:
     async with pool.acquire() as conn:
         record = await create_merchant(conn, name="Loja", address=True, kyc="approved", now=datetime.now(UTC))
-    await put_money(pool, record.account_id, 100_00)
+    await credit_wallet(pool, record.account_id, 100_00)
     made = Environment(api, pool, context, record)
     await made.bank()
     return made
@@ -243,7 +243,7 @@ async def test_a_replay_answers_the_withdrawal_as_it_is_now_also_after_kyc_was_r
 async def test_a_refused_withdrawal_does_not_use_up_its_key(env: Environment) -> None:
     key = secrets.token_hex(8)
     assert (await env.ask({"amount": "100.01"}, key=key)).code() == "INSUFFICIENT_BALANCE"
-    await put_money(env.pool, env.account_id, 1)
+    await credit_wallet(env.pool, env.account_id, 1)
     assert (await env.ask({"amount": "100.01"}, key=key)).status == 201
     assert await env.balance() == "0.00"
 

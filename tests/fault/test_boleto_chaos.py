@@ -29,12 +29,12 @@ from tests.support.merchant import (
     ApiMerchant,
     Books,
     assert_books_are_clean,
-    books_of,
-    killed,
+    database_of,
+    kill_process,
     new_merchant,
     until_answer,
 )
-from tests.support.orders import ever
+from tests.support.orders import including_ended_orders
 from tests.support.system import TWO_APIS, System, remove_home, temporary_home
 
 FULL = os.environ.get("FAULT") == "full"
@@ -102,7 +102,7 @@ b.number LEFT JOIN charge c ON c.charge_id = s.charge_id
 """
 
 
-_ORDERS = ever("""
+_ORDERS = including_ended_orders("""
 SELECT kind, state, attempts, created_at, due_at, lease_until, deadline, outcome FROM bank_order
 WHERE request::text LIKE '%' || $1 || '%' OR charge_id IN (SELECT charge_id FROM boleto WHERE number = $1)
 ORDER BY created_at
@@ -262,11 +262,11 @@ class Chaos:
     async def kill(self) -> None:
         victim = self.chance.random()
         if victim < 0.3:
-            killed(self.system, "worker", self.chance.randint(0, 1))
+            kill_process(self.system, "worker", self.chance.randint(0, 1))
         elif victim < 0.4:
-            killed(self.system, "api", self.chance.randint(0, 1))
+            kill_process(self.system, "api", self.chance.randint(0, 1))
         elif victim < 0.45:
-            killed(self.system, "postgres")
+            kill_process(self.system, "postgres")
         elif victim < 0.6:
             redis = Redis.from_url(self.system.redis_url)
             await redis.flushall()
@@ -302,9 +302,11 @@ async def test_after_chaos_the_banks_books_and_ours_agree_and_each_key_made_one_
         await chaos.choose("boleto-rules", detail_cache_s=0)
         await chaos.http.close()
     print(dict(chaos.answers_counted))
-    async with books_of(own_system) as books:
+    async with database_of(own_system) as books:
         await wait_until_books_agree(books)
-        rows = await books.fetch(ever("SELECT kind, state, count(*) FROM bank_order GROUP BY 1, 2 ORDER BY 1, 2"))
+        rows = await books.fetch(
+            including_ended_orders("SELECT kind, state, count(*) FROM bank_order GROUP BY 1, 2 ORDER BY 1, 2")
+        )
         print([tuple(row) for row in rows])
         double = [key for key, made in chaos.made.items() if len(made) != 1]
         assert not double, "a key made two charges"
@@ -329,7 +331,7 @@ async def test_of_a_concurrent_payment_and_two_cancellations_of_a_boleto_at_most
 ) -> None:
     client, winners = merchant.production, Counter[str]()
     chance = random.Random(SEED)
-    async with aiohttp.ClientSession() as http, books_of(own_system) as books:
+    async with aiohttp.ClientSession() as http, database_of(own_system) as books:
 
         async def pay(number: str) -> bool:
             async with http.post(f"{own_system.bank_url}/simulated/pay", json={"number": number}) as answer:
@@ -405,7 +407,7 @@ async def test_a_hanging_bank_delays_neither_pix_nor_lookups_nor_the_sandbox(
         finally:
             await asyncio.gather(*hanging, return_exceptions=True)
             await fault("up")
-    async with books_of(own_system) as books:
+    async with database_of(own_system) as books:
         await wait_until_books_agree(books)
 
 
@@ -424,7 +426,7 @@ async def test_a_boleto_younger_than_thirty_minutes_is_not_changed_and_answers_r
     own_system: System, merchant: ApiMerchant
 ) -> None:
     client = merchant.production
-    async with aiohttp.ClientSession() as http, books_of(own_system) as books:
+    async with aiohttp.ClientSession() as http, database_of(own_system) as books:
 
         async def switch(path: str, **body: Any) -> None:
             async with http.post(f"{own_system.bank_url}/simulated/{path}", json=body) as answer:

@@ -10,12 +10,12 @@ from tests.support.load import Load
 from tests.support.merchant import (
     ApiMerchant,
     assert_books_are_clean,
-    books_of,
-    killed,
+    database_of,
+    kill_process,
     new_merchant,
-    replaced,
+    until_replaced,
 )
-from tests.support.orders import ever
+from tests.support.orders import including_ended_orders
 from tests.support.system import TWO_APIS, System, remove_home, temporary_home
 
 CLIENTS = 10
@@ -57,7 +57,7 @@ async def test_kill_9_under_load_loses_and_duplicates_nothing_acknowledged(
     clients = [asyncio.create_task(load.run_client()) for _ in range(CLIENTS)]
     for _ in range(KILLS):
         await load.goes_on()
-        await asyncio.to_thread(replaced, own_system, kind, killed(own_system, kind))
+        await asyncio.to_thread(until_replaced, own_system, kind, kill_process(own_system, kind))
     await load.goes_on()
     load.over = True
     await asyncio.gather(*clients)
@@ -71,7 +71,7 @@ async def test_connections_cut_at_any_moment_lose_and_duplicate_nothing(
     load = Load(merchant.sandbox)
     clients = [asyncio.create_task(load.run_client()) for _ in range(CLIENTS)]
     cut = 0
-    async with books_of(own_system) as books:
+    async with database_of(own_system) as books:
         for _ in range(CUTS):
             await asyncio.sleep(0.08)
             ended = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = 'api'"
@@ -94,7 +94,7 @@ async def assert_nothing_is_lost(own_system: System, load: Load) -> None:
 
 async def test_no_two_charges_share_a_location(own_system: System) -> None:
     """A location is the address in a QR Code: a payment there pays the charge that has the location."""
-    async with books_of(own_system) as books:
+    async with database_of(own_system) as books:
         shared = "SELECT count(*) - count(DISTINCT location) FROM charge"
         assert await books.fetchval(shared) == 0
         assert await books.fetchval("SELECT count(*) FROM charge") > 100
@@ -102,13 +102,15 @@ async def test_no_two_charges_share_a_location(own_system: System) -> None:
 
 async def test_every_bank_order_is_done_after_the_kills(own_system: System) -> None:
     """Another worker takes the orders of a dead worker once their lease is over; here the lease is cut short."""
-    async with books_of(own_system) as books:
+    async with database_of(own_system) as books:
         await books.execute("UPDATE bank_order SET lease_until = now() WHERE state = 'working'")
         left = "SELECT count(*) FROM bank_order"
         deadline = time.monotonic() + 30
         while await books.fetchval(left):
             assert time.monotonic() < deadline, await books.fetch(
-                ever("SELECT kind, state, test, count(*), max(attempts) FROM bank_order GROUP BY 1, 2, 3")
+                including_ended_orders(
+                    "SELECT kind, state, test, count(*), max(attempts) FROM bank_order GROUP BY 1, 2, 3"
+                )
             )
             await asyncio.sleep(0.2)
         unregistered = """

@@ -13,17 +13,17 @@ import pytest
 
 from commands.money.held_refunds import release_refund
 from domain.instants import to_millisecond
-from tests.support.boleto_merchant import PAGADOR, issued
+from tests.support.boleto_merchant import PAGADOR, issue_boleto
 from tests.support.merchant import (
     ApiClient,
     Books,
     assert_books_are_clean,
-    books_of,
-    killed,
+    database_of,
+    kill_process,
     new_merchant,
     paused,
-    replaced,
     until_answer,
+    until_replaced,
 )
 from tests.support.system import System, remove_home, temporary_home, until
 
@@ -52,7 +52,7 @@ def own_system(request: pytest.FixtureRequest) -> Iterator[System]:
 
 async def create_held_refund(own_system: System, client: ApiClient) -> UUID:
     """Creates a held refund: of a production boleto paid by its line, above the daily bound for refunds by transfer."""
-    charge = await issued(client, "6000.00")
+    charge = await issue_boleto(client, "6000.00")
     body = {"number": charge["boleto"]["nosso_numero"]}
     async with client.http.post(f"{own_system.bank_url}/simulated/pay", json=body) as answer:
         assert answer.status == 200, await answer.text()
@@ -79,7 +79,7 @@ async def release(books: Books, refund_id: UUID) -> None:
 
 @pytest.mark.parametrize("moment", ["before the bank is asked", "while the bank is asked"])
 async def test_a_released_refund_is_sent_once_though_the_worker_is_killed(own_system: System, moment: str) -> None:
-    async with new_merchant(own_system) as merchant, books_of(own_system) as books:
+    async with new_merchant(own_system) as merchant, database_of(own_system) as books:
         client = merchant.production
         refund_id = await create_held_refund(own_system, client)
         sent = "SELECT count(*) FROM simulated_transfer WHERE id = $1"
@@ -87,7 +87,7 @@ async def test_a_released_refund_is_sent_once_though_the_worker_is_killed(own_sy
             with paused(own_system, "worker"):
                 await release(books, refund_id)
                 assert await books.fetchval(sent, refund_id.hex) == 0
-                dead = killed(own_system, "worker")
+                dead = kill_process(own_system, "worker")
         else:
             await set_bank_fault(own_system, client, fault="slow", delay_ms=SLOW_MS)
             await release(books, refund_id)
@@ -100,11 +100,11 @@ async def test_a_released_refund_is_sent_once_though_the_worker_is_killed(own_sy
 
             await until_answer(leased)
             await asyncio.sleep(SLOW_MS / 2_000)
-            dead = killed(own_system, "worker")
+            dead = kill_process(own_system, "worker")
             await set_bank_fault(own_system, client, fault="up")
             # The dead worker's lease ends at once instead of after a minute.
             await books.execute("UPDATE bank_order SET lease_until = now() WHERE state = 'working'")
-        await asyncio.to_thread(replaced, own_system, "worker", dead)
+        await asyncio.to_thread(until_replaced, own_system, "worker", dead)
 
         async def succeeded() -> bool:
             await books.execute("UPDATE bank_order SET due_at = now() WHERE state = 'waiting' AND due_at > now()")

@@ -18,9 +18,9 @@ from runtime.postgres import connect, open_pool, session
 from runtime.seal import Seal
 from runtime.servers.standby import Reads
 from sql.migrate import migrate
-from tests.support.dashboard import Books, person_of, settings_with
+from tests.support.dashboard import Books, owner_in_browser, settings_with
 from tests.support.in_process import Api, open_api
-from tests.support.merchant import created_before, until_answer
+from tests.support.merchant import create_charge_in_the_past, until_answer
 from tests.support.pages import serving
 from tests.support.standby import Pair, kill, pair
 from tests.support.system import remove_home, temporary_home
@@ -95,7 +95,9 @@ async def test_overdue_charges_are_expired_before_the_standby_lists_them(api: Ap
     books = await connect(server_pair.url)
     try:
         client = cast(Any, SimpleNamespace(account_id=str(api.first.account_id)))
-        charge_id = await created_before(books, client, test=True, ago_s=120, lifetime_s=60, external_id="late")
+        charge_id = await create_charge_in_the_past(
+            books, client, test=True, ago_s=120, lifetime_s=60, external_id="late"
+        )
     finally:
         await books.close()
     before = reads_answered_by("standby")
@@ -123,7 +125,7 @@ async def test_dashboard_pages_and_csv_exports_are_read_from_the_standby(api: Ap
     settings = settings_with(DATABASE_READ_URL=server_pair.standby.app_dsn)
     books = Books(pool, merchant.account_id, Seal(settings.secret_key))
     try:
-        async with serving(pool, utc_now, settings) as address, person_of(address, merchant) as person:
+        async with serving(pool, utc_now, settings) as address, owner_in_browser(address, merchant) as person:
             before = reads_answered_by("standby")
             assert (await person.opened("/painel")).status == 200
             shown = (await books.charge(4_321)).charge_id[-8:]

@@ -11,7 +11,7 @@ from uuid import uuid4
 import pytest
 
 from tests.support.boleto_merchant import issue
-from tests.support.merchant import Answer, ApiMerchant, killed, new_merchant, replaced, until_answer
+from tests.support.merchant import Answer, ApiMerchant, kill_process, new_merchant, until_answer, until_replaced
 from tests.support.system import System, until
 
 pytestmark = pytest.mark.heavy
@@ -80,7 +80,7 @@ def test_large_logs_are_rotated_while_the_system_runs(system: System) -> None:
         copy = log.with_suffix(".log.1")
         assert copy.stat().st_size > 16_000_000
         assert copy.stat().st_mode & 0o077 == 0
-    replaced(system, "worker", killed(system, "worker"))
+    until_replaced(system, "worker", kill_process(system, "worker"))
     until(lambda: "worker_started" in logs[0].read_text(), what="the new worker's lines")
 
 
@@ -124,13 +124,13 @@ def test_a_home_that_cannot_be_written_stops_no_process(system: System) -> None:
     # As on a full disk: run.json cannot be written when a process is started again.
     fresh = system.home / f"run.json.{system.pids('supervisor')[0]}.new"
     (fresh / "in the way").mkdir(parents=True)
-    pid = killed(system, "worker")
+    pid = kill_process(system, "worker")
     until(lambda: "run.json cannot be written" in system.said(), what="a message about run.json")
     (fresh / "in the way").rmdir()
     fresh.rmdir()
     assert system.running()
-    killed(system, "bank")
-    replaced(system, "worker", pid)
+    kill_process(system, "bank")
+    until_replaced(system, "worker", pid)
 
 
 def test_a_redis_that_cannot_be_restarted_stops_no_other_process(system: System) -> None:
@@ -138,7 +138,7 @@ def test_a_redis_that_cannot_be_restarted_stops_no_other_process(system: System)
     log = system.home / "logs" / "redis.log"
     log.unlink()
     log.mkdir()  # no log can be opened, so Valkey is not started
-    killed(system, "redis")
+    kill_process(system, "redis")
     until(lambda: "Is a directory" in system.said(), what="a message about the log")
     assert json.loads(system.quita("status", "--json").stdout)["ready"]
     log.rmdir()

@@ -26,7 +26,16 @@ from runtime.local.embedded import EmbeddedRedis
 from runtime.postgres import Pool
 from runtime.redis import REDIS_UNAVAILABLE, open_redis
 from tests.support.system import remove_home, temporary_home
-from tests.support.webhooks import KEY, ROOT, Merchant, Receiver, happen, merchant_at, paths, receiving
+from tests.support.webhooks import (
+    KEY,
+    ROOT,
+    Merchant,
+    Receiver,
+    create_merchant_with_endpoint,
+    paths,
+    receiving,
+    record_events,
+)
 
 FULL = os.environ.get("FAULT") == "full"
 EVENTS = 8_000 if FULL else 800
@@ -149,7 +158,7 @@ async def test_killed_workers_and_a_flushed_redis_lose_no_event_and_resend_at_mo
         opened.push_async_callback(jobs.stop)
         opened.callback(workers.stop)
         receivers = [await opened.enter_async_context(receiving(delay_s=0.02)) for _ in range(4)]
-        merchants = [await merchant_at(pool, receivers[n % 4].url) for n in range(MERCHANTS)]
+        merchants = [await create_merchant_with_endpoint(pool, receivers[n % 4].url) for n in range(MERCHANTS)]
         await workers.started(WORKERS)
         over = asyncio.Event()
         trouble = asyncio.create_task(flush_and_restart(redis, over))
@@ -157,7 +166,7 @@ async def test_killed_workers_and_a_flushed_redis_lose_no_event_and_resend_at_mo
         sent: list[str] = []
         began = time.monotonic()
         while len(sent) < EVENTS:
-            sent += await happen(pool, chance.choice(merchants), 4)
+            sent += await record_events(pool, chance.choice(merchants), 4)
             jobs.wake(WEBHOOKS)
             if kills_at and len(sent) >= kills_at[0]:
                 kills_at.pop(0)
@@ -192,14 +201,14 @@ async def test_workers_replaced_under_load_lose_and_resend_no_event(
         opened.push_async_callback(jobs.stop)
         opened.callback(workers.stop)
         receiver: Receiver = await opened.enter_async_context(receiving(delay_s=0.1))
-        merchants = [await merchant_at(pool, receiver.url) for _ in range(8)]
+        merchants = [await create_merchant_with_endpoint(pool, receiver.url) for _ in range(8)]
         await workers.started(WORKERS)
         over = asyncio.Event()
         sent: list[str] = []
 
         async def write() -> None:
             while not over.is_set():
-                sent.extend(await happen(pool, merchants[len(sent) % 8]))
+                sent.extend(await record_events(pool, merchants[len(sent) % 8]))
                 jobs.wake(WEBHOOKS)
                 await asyncio.sleep(0.01)
 
@@ -241,12 +250,12 @@ async def test_without_redis_the_sweep_delivers_every_event_within_seconds(
     async with AsyncExitStack() as opened:
         opened.callback(workers.stop)
         receiver: Receiver = await opened.enter_async_context(receiving())
-        merchants = [await merchant_at(pool, receiver.url) for _ in range(5)]
+        merchants = [await create_merchant_with_endpoint(pool, receiver.url) for _ in range(5)]
         await workers.started(WORKERS)
         delays_s: list[float] = []
         for n in range(1, 6):
             began = time.monotonic()
-            await happen(pool, merchants[n % 5])
+            await record_events(pool, merchants[n % 5])
             await receiver.reached(n)
             delays_s.append(receiver.requests[-1].at - began)
             await asyncio.sleep(0.1)

@@ -16,7 +16,7 @@ from urllib.request import Request
 import pytest
 
 from tests.support.browser import Browser, Tab
-from tests.support.merchant import ApiClient, ApiMerchant, new_merchant, replaced, until_answer
+from tests.support.merchant import ApiClient, ApiMerchant, new_merchant, until_answer, until_replaced
 from tests.support.system import ROOT, System
 
 
@@ -152,7 +152,7 @@ async def test_an_api_process_that_stops_does_not_wait_for_open_event_streams(sy
         ends = [asyncio.create_task(stream.content.read()) for stream in streams]
         done, _ = await asyncio.wait(ends, timeout=30, return_when=asyncio.FIRST_COMPLETED)
         assert done  # of 24 streams over two processes, the stopped one had some
-        await asyncio.to_thread(replaced, system, "api", first)
+        await asyncio.to_thread(until_replaced, system, "api", first)
         for end in ends:
             end.cancel()
         for stream in streams:

@@ -27,7 +27,7 @@ from readmodels.reports.reports import REPORTS
 from runtime.postgres import Connection, Pool, open_pool, session, transaction
 from tests.support.banking import make_account
 from tests.support.database import own_database
-from tests.support.partners import fold_all, fold_all_that_is_settled, new_charge, paid_again, refunds
+from tests.support.partners import book_further_payment, fold_settled_totals, fold_totals, new_charge, refunds
 
 BEGINS: Final = datetime(2027, 12, 30, 2, 59, tzinfo=UTC)
 STEPS: Final = 60
@@ -79,7 +79,7 @@ class _History:
         for account_id in self.accounts:
             for mode in Mode:
                 charge_id = await new_charge(self.pool, account_id, 10_000_00, test=mode.test, at=self.at)
-                await paid_again(self.pool, charge_id, 10_000_00, None, now=self.at)
+                await book_further_payment(self.pool, charge_id, 10_000_00, None, now=self.at)
 
     async def step(self) -> None:
         rng = self.rng
@@ -93,7 +93,7 @@ class _History:
             case 2 | 3 if self._charges:  # some of them are paid twice, or too much
                 charge_id, account_id, test, cents = rng.choice(self._charges[-9:])
                 cents += rng.choice([0, 0, 7])
-                payment_id = await paid_again(self.pool, charge_id, cents, None, now=at)
+                payment_id = await book_further_payment(self.pool, charge_id, cents, None, now=at)
                 self._payments.append((charge_id, account_id, test, payment_id, cents, at))
             case 4 if self._payments and at - self._payments[-1][-1] < REFUNDED_WITHIN:
                 charge_id, account_id, test, payment_id, cents, _ = self._payments.pop()
@@ -122,10 +122,10 @@ async def test_sums_equal_those_of_their_charges_and_ledger_lines(
     for number in range(1, STEPS + 1):
         await history.step()
         if rng.random() < 0.4:
-            await fold_all_that_is_settled(pool)
+            await fold_settled_totals(pool)
         if number % CHECK_EVERY == 0:
             await _assert_sums(pool, accounts, rng)
-    await fold_all(pool)
+    await fold_totals(pool)
     await _assert_sums(pool, accounts, rng)
     for account_id in accounts:
         await _assert_receipts_report(pool, account_id)

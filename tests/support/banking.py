@@ -39,7 +39,7 @@ from runtime.postgres import Pool, transaction
 from runtime.redis import open_redis
 from runtime.seal import Seal
 from runtime.settings import Settings, read_settings
-from tests.support.orders import ever
+from tests.support.orders import including_ended_orders
 from workers.context import Context
 
 SECRET_KEY = "5e" * 32  # the key of every process that uses the database of all tests
@@ -243,10 +243,12 @@ async def status_of(pool: Pool, charge_id: UUID) -> str:
 
 
 async def order_of(pool: Pool, charge_id: UUID, kind: str = "cob_register") -> Any:
-    return await pool.fetchrow(ever("SELECT * FROM bank_order WHERE charge_id = $1 AND kind = $2"), charge_id, kind)
+    return await pool.fetchrow(
+        including_ended_orders("SELECT * FROM bank_order WHERE charge_id = $1 AND kind = $2"), charge_id, kind
+    )
 
 
-async def due_now(pool: Pool, charge_id: UUID) -> None:
+async def make_orders_due(pool: Pool, charge_id: UUID) -> None:
     """Make the charge's waiting bank orders due, as if time had passed."""
     past = "UPDATE bank_order SET due_at = now() WHERE charge_id = $1 AND state = 'waiting'"
     await pool.execute(past, charge_id)

@@ -60,7 +60,7 @@ async def issue(client: ApiClient, amount: str = "150.00", *, key: str | None = 
     return await client.ask("POST", BOLETO, json=body, key=key or str(uuid4()), headers=headers)
 
 
-async def issued(client: ApiClient, amount: str = "150.00", **more: Any) -> dict[str, Any]:
+async def issue_boleto(client: ApiClient, amount: str = "150.00", **more: Any) -> dict[str, Any]:
     """Create a boleto, which must succeed; returns the charge."""
     answer = await issue(client, amount, **more)
     assert answer.status == 201, answer.raw
@@ -94,7 +94,7 @@ async def at_bank(books: Books, number: str) -> Any:
     return await books.fetchrow("SELECT * FROM simulated_boleto WHERE number = $1", number)
 
 
-async def boleto_issued_before(
+async def issue_boleto_in_the_past(
     system: System,
     books: Books,
     client: ApiClient,

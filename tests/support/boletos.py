@@ -82,7 +82,7 @@ async def issue(
     return doc
 
 
-async def happen(conn: Connection, doc: ChargeDoc, kind: str, now: datetime, **fields: Any) -> ChargeDoc:
+async def record_boleto_change(conn: Connection, doc: ChargeDoc, kind: str, now: datetime, **fields: Any) -> ChargeDoc:
     """Change these fields of the boleto's document, and record the change as an event of this kind."""
     doc = replace(doc, version=doc.version + 1, **fields)
     await conn.execute(
@@ -106,7 +106,7 @@ async def redate(conn: Connection, doc: ChargeDoc, due: date, now: datetime) -> 
         "boleto": replace(old, linha_digitavel=line, codigo_barras=barcode, data_vencimento=str(due)),
         "redated": doc.redated + 1,
     }  # fmt: skip
-    return await happen(conn, doc, "charge.due_date_changed", now, **fields)
+    return await record_boleto_change(conn, doc, "charge.due_date_changed", now, **fields)
 
 
 async def _record(conn: Connection, doc: ChargeDoc, kind: str, now: datetime, charge: Any, which: Projection) -> None:

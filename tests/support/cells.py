@@ -50,7 +50,7 @@ def second_server() -> Iterator[EmbeddedPostgres]:
 
 
 @asynccontextmanager
-async def given_server() -> AsyncIterator[Any]:
+async def second_or_citus_server() -> AsyncIterator[Any]:
     """The server of QUITA_TEST_CITUS, for example a Citus coordinator, from which our schemas are dropped afterwards;
     without that variable, a second embedded server. Its DSN names a role that may create schemas and roles."""
     dsn = os.environ.get("QUITA_TEST_CITUS")

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 
 
-class SeenSpan(NamedTuple):
+class ReceivedSpan(NamedTuple):
     service: str
     name: str
     trace_id: str
@@ -25,11 +25,11 @@ class SeenSpan(NamedTuple):
 class Collector:
     def __init__(self) -> None:
         self.url = ""
-        self.spans: list[SeenSpan] = []
+        self.spans: list[ReceivedSpan] = []
         self.bodies: list[bytes] = []
         self.headers: list[dict[str, str]] = []
 
-    def of(self, trace_id: str) -> dict[str, SeenSpan]:
+    def of(self, trace_id: str) -> dict[str, ReceivedSpan]:
         """The spans of a trace, by name."""
         return {span.name: span for span in self.spans if span.trace_id == trace_id}
 
@@ -42,8 +42,8 @@ class Collector:
                 self.spans += [_parsed(of["service.name"], span) for span in scope.spans]
 
 
-def _parsed(service: str, span: Any) -> SeenSpan:
-    return SeenSpan(
+def _parsed(service: str, span: Any) -> ReceivedSpan:
+    return ReceivedSpan(
         service,
         span.name,
         span.trace_id.hex(),
@@ -57,7 +57,7 @@ def _parsed(service: str, span: Any) -> SeenSpan:
 
 
 @contextmanager
-def collecting() -> Iterator[Collector]:
+def trace_collector() -> Iterator[Collector]:
     collector = Collector()
 
     class Handler(BaseHTTPRequestHandler):

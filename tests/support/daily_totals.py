@@ -37,7 +37,7 @@ _OF_CHARGED: Final = (("account_id", "span", "starts", "type", "method"), ("entr
 # fmt: on
 
 
-def by_chance(chance: Random, *, last: date, days: int) -> Totals:
+def random_totals(chance: Random, *, last: date, days: int) -> Totals:
     """Random totals of some days; some days and methods have none."""
 
     def key(name: str, day: date) -> Any:

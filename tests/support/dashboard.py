@@ -130,7 +130,7 @@ class Person:
 
 
 @asynccontextmanager
-async def person_of(address: str, merchant: MerchantCreated, *, signed_in: bool = True) -> AsyncIterator[Person]:
+async def owner_in_browser(address: str, merchant: MerchantCreated, *, signed_in: bool = True) -> AsyncIterator[Person]:
     """The merchant's owner in a browser of their own."""
     person = Person(address, merchant.dashboard.email, merchant.dashboard.password)
     try:
@@ -143,7 +143,9 @@ async def person_of(address: str, merchant: MerchantCreated, *, signed_in: bool 
 
 
 @asynccontextmanager
-async def staff_of(pool: Pool, address: str, *, role: str = "admin", signed_in: bool = True) -> AsyncIterator[Person]:
+async def staff_in_browser(
+    pool: Pool, address: str, *, role: str = "admin", signed_in: bool = True
+) -> AsyncIterator[Person]:
     """A new member of the platform's staff."""
     email, password = f"equipe.{secrets.token_hex(4)}@example.com", secrets.token_urlsafe(12)
     person = Person(address, email, password, "/plataforma")
@@ -158,7 +160,7 @@ async def staff_of(pool: Pool, address: str, *, role: str = "admin", signed_in: 
 
 
 @asynccontextmanager
-async def colleague_of(pool: Pool, address: str, merchant: MerchantCreated, role: str) -> AsyncIterator[Person]:
+async def colleague_in_browser(pool: Pool, address: str, merchant: MerchantCreated, role: str) -> AsyncIterator[Person]:
     """Another person of the same account, signed in."""
     person = Person(address, f"{role}.{secrets.token_hex(4)}@example.com", secrets.token_urlsafe(12))
     await pool.execute(

@@ -38,7 +38,7 @@ async def issue_dual(client: ApiClient, amount: str = "150.00", *, key: str | No
     return await client.ask("POST", DUAL, json=body, key=key or str(uuid4()), headers=headers)
 
 
-async def dual(client: ApiClient, amount: str = "150.00", **more: Any) -> dict[str, Any]:
+async def issue_dual_charge(client: ApiClient, amount: str = "150.00", **more: Any) -> dict[str, Any]:
     """Create a dual charge, which must succeed; returns the charge."""
     answer = await issue_dual(client, amount, **more)
     assert answer.status == 201, answer.raw
@@ -51,7 +51,7 @@ def pix_boleto_body(**more: Any) -> dict[str, Any]:
     return boleto_body(tipo="boleto_pix", **more)
 
 
-def legs(charge: dict[str, Any]) -> dict[str, str]:
+def status_by_leg(charge: dict[str, Any]) -> dict[str, str]:
     """The status of each leg."""
     return {each["leg"]: each["status"] for each in charge["legs"]}
 
@@ -84,7 +84,7 @@ SELECT count(*) FROM bank_order o WHERE charge_id = $1
 """
 
 
-async def at_rest(books: Books, charge: dict[str, Any]) -> None:
+async def until_bank_orders_are_done(books: Books, charge: dict[str, Any]) -> None:
     """Wait until no bank order of this charge is open, except one that watches an unpaid boleto."""
 
     async def no_order_is_open() -> bool:
@@ -100,7 +100,7 @@ async def pay_at_bank(system: System, client: ApiClient, charge: dict[str, Any],
         return answer.status
 
 
-async def becomes(client: ApiClient, charge: dict[str, Any], status: str) -> dict[str, Any]:
+async def until_status(client: ApiClient, charge: dict[str, Any], status: str) -> dict[str, Any]:
     async def now() -> dict[str, Any] | None:
         found = await client.charge(charge["charge_id"])
         return found if found["status"] == status else None

@@ -54,7 +54,7 @@ async def letters_to(pool: Pool, settings: Settings, email: str, *, now: datetim
     ]
 
 
-def words_of(letter: EmailMessage) -> str:
+def plain_text_of(letter: EmailMessage) -> str:
     part = letter.get_body(("plain",))
     assert part is not None
     return str(part.get_content())
@@ -62,13 +62,13 @@ def words_of(letter: EmailMessage) -> str:
 
 def link_of(letter: EmailMessage) -> str:
     """The path of the one-time link in a mail."""
-    found = set(_LINK.findall(words_of(letter)))
-    assert len(found) == 1, words_of(letter)
+    found = set(_LINK.findall(plain_text_of(letter)))
+    assert len(found) == 1, plain_text_of(letter)
     return str(found.pop())
 
 
 async def mailed_link(pool: Pool, settings: Settings, email: str, *, now: datetime) -> str:
     """The path of the one-time link in the latest mail that has one."""
-    letters = [each for each in await letters_to(pool, settings, email, now=now) if _LINK.search(words_of(each))]
+    letters = [each for each in await letters_to(pool, settings, email, now=now) if _LINK.search(plain_text_of(each))]
     assert letters, f"no link was mailed to {email}"
     return link_of(letters[-1])

@@ -182,7 +182,7 @@ class ApiMerchant(NamedTuple):
 
 
 @asynccontextmanager
-async def books_of(system: System) -> AsyncIterator[Books]:
+async def database_of(system: System) -> AsyncIterator[Books]:
     """A connection to the system's database."""
     conn = await connect(system.database_url)
     try:
@@ -193,7 +193,7 @@ async def books_of(system: System) -> AsyncIterator[Books]:
 
 @asynccontextmanager
 async def new_merchant(system: System, *, kyc: str = "approved") -> AsyncIterator[ApiMerchant]:
-    async with books_of(system) as books:
+    async with database_of(system) as books:
         record = await create_merchant(
             books, name=f"Loja {new_token()[:8]}", address=True, kyc=kyc, now=datetime.now(UTC)
         )
@@ -207,7 +207,7 @@ async def new_merchant(system: System, *, kyc: str = "approved") -> AsyncIterato
         await asyncio.gather(*(client.http.close() for client in clients))
 
 
-async def created_before(
+async def create_charge_in_the_past(
     books: Books,
     client: ApiClient,
     *,
@@ -269,7 +269,7 @@ async def until_answer(ask: Any, *, within_s: float = 30.0) -> Any:
     return found
 
 
-async def money_arrives(
+async def book_bank_payments(
     system: System,
     books: Books,
     charge_id: str,
@@ -319,13 +319,13 @@ def paused(system: System, kind: str) -> Iterator[None]:
             os.kill(pid, signal.SIGCONT)
 
 
-def killed(system: System, kind: str, index: int = 0) -> int:
+def kill_process(system: System, kind: str, index: int = 0) -> int:
     """Kill one process with SIGKILL; returns its process id."""
     pid = system.pids(kind)[index]
     os.kill(pid, signal.SIGKILL)
     return pid
 
 
-def replaced(system: System, kind: str, pid: int) -> None:
+def until_replaced(system: System, kind: str, pid: int) -> None:
     """Wait until another process has replaced this one."""
     until(lambda: system.pids(kind) and pid not in system.pids(kind), what=f"another {kind}")

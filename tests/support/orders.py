@@ -23,7 +23,7 @@ SELECT order_id, account_id, charge_id, test, bank, kind, 'done', attempts, crea
 """
 
 
-def ever(query: str) -> str:
+def including_ended_orders(query: str) -> str:
     """Makes a SELECT from bank_order include ended orders; their request is NULL, because it is not stored."""
     return _EVER + query
 

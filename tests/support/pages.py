@@ -117,7 +117,7 @@ async def tab(profile: Path) -> AsyncIterator[tuple[Command, Evaluate]]:
         yield command, _evaluating(command)
 
 
-async def photographed(address: str, profile: Path, *, width: int, scale: int, scripts: str = "on") -> bytes:
+async def screenshot_of(address: str, profile: Path, *, width: int, scale: int, scripts: str = "on") -> bytes:
     """A PNG of the whole page on a screen of this width (CSS pixels) and scale."""
     async with _browser("about:blank", profile) as command:
         if scripts == "off":

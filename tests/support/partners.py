@@ -32,7 +32,7 @@ from tests.support.wallet import SEAL
 ROUNDS_MAX = 1_000
 
 
-async def partner_with(pool: Pool, share_bps: int, *, account_id: UUID | None = None) -> Integrator:
+async def create_partner(pool: Pool, share_bps: int, *, account_id: UUID | None = None) -> Integrator:
     """Create a partner, with a new account unless one is given."""
     owner = account_id or await make_account(pool)
     async with transaction(pool) as conn:
@@ -86,10 +86,12 @@ async def paid(
 ) -> tuple[UUID, UUID]:
     """Create a charge and book its payment at `now`; returns both ids."""
     charge_id = await new_charge(pool, account_id, cents, test=test)
-    return charge_id, await paid_again(pool, charge_id, cents, code, now=now)
+    return charge_id, await book_further_payment(pool, charge_id, cents, code, now=now)
 
 
-async def paid_again(pool: Pool, charge_id: UUID, cents: int, code: str | None, *, now: datetime | None = None) -> UUID:
+async def book_further_payment(
+    pool: Pool, charge_id: UUID, cents: int, code: str | None, *, now: datetime | None = None
+) -> UUID:
     """Book a payment of this charge; returns the payment's id."""
     at = now or datetime.now(UTC)
     received = confirmation(charge_id, cents, code, at=at)
@@ -137,7 +139,7 @@ async def refunds(
         )
 
 
-async def post_all(pool: Pool) -> int:
+async def post_partner_shares(pool: Pool) -> int:
     """Post all shares that are due to partners; returns their number."""
     posted = 0
     for _ in range(ROUNDS_MAX):
@@ -151,7 +153,7 @@ async def post_all(pool: Pool) -> int:
     raise AssertionError("posting has no end")
 
 
-async def fold_all(pool: Pool) -> None:
+async def fold_totals(pool: Pool) -> None:
     """Bring the daily totals up to now, as a worker does."""
     for _ in range(ROUNDS_MAX):
         async with session(pool) as conn:
@@ -173,7 +175,7 @@ async def ledger_of(pool: Pool, account_id: UUID, *, test: bool = False) -> list
     return [tuple(row) for row in rows]
 
 
-async def fold_all_that_is_settled(pool: Pool) -> None:
+async def fold_settled_totals(pool: Pool) -> None:
     """Fold once up to the horizon; skip it while other transactions write the journal."""
     async with session(pool) as conn:
         horizon = await wait_for_horizon(conn)
@@ -182,10 +184,10 @@ async def fold_all_that_is_settled(pool: Pool) -> None:
             await fold_up_to(conn, horizon)
 
 
-async def received_on(pool: Pool, account_id: UUID, *received: tuple[int, int]) -> None:
+async def book_past_payments(pool: Pool, account_id: UUID, *received: tuple[int, int]) -> None:
     """Book payments, each given as (days ago, cents) and the oldest first, and fold them into the totals."""
     for days, cents in received:
         at = to_millisecond(datetime.now(UTC)) - timedelta(days=days)
         charge_id = await new_charge(pool, account_id, cents, at=at, lifetime=timedelta(minutes=10))
-        await paid_again(pool, charge_id, cents, None, now=at)
-    await fold_all(pool)
+        await book_further_payment(pool, charge_id, cents, None, now=at)
+    await fold_totals(pool)

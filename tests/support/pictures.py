@@ -7,7 +7,7 @@ from typing import Any
 from PIL import Image, ImageDraw
 
 
-def a_logo(kind: str = "PNG", *, size: tuple[int, int] = (900, 300), colour: str = "", **saved: Any) -> bytes:
+def draw_logo(kind: str = "PNG", *, size: tuple[int, int] = (900, 300), colour: str = "", **saved: Any) -> bytes:
     """Draw a logo: a disc and a bar with a margin, transparent (white in a JPEG) behind. Without `colour`, each call
     draws another logo."""
     colour = colour or f"#{secrets.token_hex(2)}20"
@@ -17,10 +17,10 @@ def a_logo(kind: str = "PNG", *, size: tuple[int, int] = (900, 300), colour: str
     width, height = size
     draw.ellipse((width * 0.1, height * 0.1, width * 0.1 + height * 0.8, height * 0.9), fill=colour)
     draw.rectangle((width * 0.5, height * 0.3, width * 0.9, height * 0.7), fill="#3c1e14")
-    return encoded(image, kind, **saved)
+    return encode_picture(image, kind, **saved)
 
 
-def encoded(image: Image.Image, kind: str = "PNG", **saved: Any) -> bytes:
+def encode_picture(image: Image.Image, kind: str = "PNG", **saved: Any) -> bytes:
     file = io.BytesIO()
     image.save(file, kind, **saved)
     return file.getvalue()

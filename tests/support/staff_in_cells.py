@@ -69,7 +69,7 @@ class _StayingClient:
         await self._app(scope, receiving, sending)
 
 
-class Desk:
+class StaffBrowser:
     """The browser of a member of staff; `cookies` are those it keeps."""
 
     def __init__(self, cells: Cells, email: str, password: str) -> None:
@@ -126,19 +126,21 @@ class Desk:
         return await self.send("/plataforma/celula", on=on, **{"celula": cell, **fields})
 
 
-async def staff_of_cell(cells: Cells, number: int = HOME, *, role: str = "admin", signed_in: bool = True) -> Desk:
+async def staff_of_cell(
+    cells: Cells, number: int = HOME, *, role: str = "admin", signed_in: bool = True
+) -> StaffBrowser:
     """Create a member of staff of this cell."""
     email, password = f"equipe.{secrets.token_hex(4)}@example.com", secrets.token_urlsafe(12)
     async with cells.pool(number) as pool, transaction(pool) as conn:
         await add_staff(conn, email, hash_password(password), role=role, now=datetime.now(UTC))
-    desk = Desk(cells, email, password)
+    desk = StaffBrowser(cells, email, password)
     if signed_in:
         name = "" if number == HOME else next(each.name for each in cells.router.pages() if each.number == number)
         assert (await desk.sign_in(cell=name)).status == 303
     return desk
 
 
-async def with_second_factor(cells: Cells, desk: Desk) -> list[str]:
+async def enrol_second_factor(cells: Cells, desk: StaffBrowser) -> list[str]:
     """Enrol a second factor at home; returns recovery codes, each of which works once."""
     secret, now = secrets.token_bytes(SECRET_BYTES), datetime.now(UTC)
     async with cells.pool(HOME) as pool, transaction(pool) as conn:

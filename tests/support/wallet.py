@@ -19,7 +19,7 @@ from tests.support.orders import end_orders
 SEAL = Seal(bytes.fromhex(SECRET_KEY))
 
 
-async def put_money(pool: Pool, account_id: UUID, cents: int, *, now: datetime | None = None) -> UUID:
+async def credit_wallet(pool: Pool, account_id: UUID, cents: int, *, now: datetime | None = None) -> UUID:
     """Create a charge, which no bank registers, and book its payment; returns the charge's id."""
     location = Location(secrets.randbits(60), f"bank.example.com/pix/v2/{secrets.token_urlsafe(20)}")
     (charge_id,) = await make_charges(pool, account_id, [location], test=False, amount_cents=cents)
@@ -45,7 +45,9 @@ async def balance_of(pool: Pool, account_id: UUID) -> int:
     return int(found or 0)
 
 
-async def written(conn: Any, account_id: UUID, number: int, kind: str, cents: int, after: int, at: datetime) -> int:
+async def insert_ledger_entry(
+    conn: Any, account_id: UUID, number: int, kind: str, cents: int, after: int, at: datetime
+) -> int:
     """Insert a row of the journal and project its ledger entry; returns the row's id."""
     entry = {
         "sequence": number, "entry_id": str(uuid4()), "type": kind, "amount_cents": cents, "balance_after_cents": after,

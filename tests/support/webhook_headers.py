@@ -10,7 +10,7 @@ from typing import Any
 from tests.support.system import until
 
 
-class Hearing:
+class WebhookHeaders:
     def __init__(self) -> None:
         self.url = ""
         self.headers: dict[str, dict[str, str]] = {}
@@ -25,8 +25,8 @@ class Hearing:
 
 
 @contextmanager
-def hearing() -> Iterator[Hearing]:
-    heard = Hearing()
+def header_receiver() -> Iterator[WebhookHeaders]:
+    heard = WebhookHeaders()
 
     class Receiver(BaseHTTPRequestHandler):
         def do_POST(self) -> None:

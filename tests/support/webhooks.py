@@ -132,7 +132,7 @@ class Merchant(msgspec.Struct):
     events: Counter[bool] = msgspec.field(default_factory=Counter)
 
 
-async def merchant_at(pool: Pool, url: str) -> Merchant:
+async def create_merchant_with_endpoint(pool: Pool, url: str) -> Merchant:
     account_id = await an_account(pool)
     async with transaction(pool) as conn:
         endpoint = await set_endpoint(
@@ -157,7 +157,7 @@ async def an_account(pool: Pool) -> UUID:
     return account_id
 
 
-async def happen(
+async def record_events(
     pool: Pool, merchant: Merchant, count: int = 1, *, test: bool = False, kind: str = "payment.received"
 ) -> list[str]:
     """Write events as commands do: journal, feed and deliveries in one transaction. Returns the events' ids."""
@@ -197,7 +197,7 @@ def settings_of(redis_url: str, delays_s: tuple[float, ...], **more: str) -> Set
     )
 
 
-class Working(msgspec.Struct):
+class WebhookWorker(msgspec.Struct):
     jobs: Jobs
     dispatcher: WebhookDispatcher
 
@@ -222,7 +222,7 @@ async def _end_deliveries_of_other_keys(pool: Pool) -> None:
 
 
 @asynccontextmanager
-async def working(
+async def webhook_worker(
     pool: Pool,
     redis_url: str,
     *,
@@ -233,7 +233,7 @@ async def working(
     nameservers: Sequence[str] = (),
     attempt_s: float = ATTEMPT_S,
     **more: str,
-) -> AsyncIterator[Working]:
+) -> AsyncIterator[WebhookWorker]:
     """A worker that has only the webhook duties; `more` are environment variables."""
     settings = settings_of(redis_url, delays_s, **more)
     await _end_deliveries_of_other_keys(pool)
@@ -268,7 +268,7 @@ async def working(
         )
         async with running(runner, redis_url):
             try:
-                yield Working(jobs, dispatcher)
+                yield WebhookWorker(jobs, dispatcher)
             finally:
                 runner.stopping.set()
                 await dispatcher.stop(0.2)

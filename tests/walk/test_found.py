@@ -8,29 +8,29 @@ from structlog.testing import capture_logs
 
 from runtime.jobs import Jobs
 from runtime.redis import open_redis
-from tests.support.boleto_merchant import issued
-from tests.support.dual_merchant import at_rest, cob_status, number_of
-from tests.support.merchant import books_of, new_merchant, until_answer
+from tests.support.boleto_merchant import issue_boleto
+from tests.support.dual_merchant import cob_status, number_of, until_bank_orders_are_done
+from tests.support.merchant import database_of, new_merchant, until_answer
 from tests.support.system import System
 
 
 async def test_a_pix_charge_failed_in_the_sandbox_is_removed_at_the_bank(system: System) -> None:
-    async with new_merchant(system) as merchant, books_of(system) as books:
+    async with new_merchant(system) as merchant, database_of(system) as books:
         charge = await merchant.sandbox.created()
-        await at_rest(books, charge)
+        await until_bank_orders_are_done(books, charge)
         assert await cob_status(books, charge) == "ATIVA"
         answer = await merchant.sandbox.post(f"/v1/sandbox/charges/{charge['charge_id']}/fail")
         assert (answer.status, answer.body["status"]) == (200, "failed")
-        await at_rest(books, charge)
+        await until_bank_orders_are_done(books, charge)
         assert await cob_status(books, charge) == "REMOVIDA_PELO_USUARIO_RECEBEDOR"
 
 
 async def test_each_pix_paid_into_one_boleto_keeps_its_own_end_to_end_id(system: System) -> None:
     """A boleto was paid twice by its QR Code, and the second payment got the first one's endToEndId: its refund went
     to the wrong payer."""
-    async with new_merchant(system) as merchant, books_of(system) as books:
+    async with new_merchant(system) as merchant, database_of(system) as books:
         client = merchant.production
-        charge = await issued(client, tipo="boleto_hibrido")
+        charge = await issue_boleto(client, tipo="boleto_hibrido")
         for times in (1, 2):
             asked = {"number": number_of(charge), "rail": "pix", "force": True}
             async with client.http.post(f"{system.bank_url}/simulated/pay", json=asked) as answer:
@@ -52,7 +52,7 @@ async def test_two_pix_of_another_amount_into_one_boleto_are_two_payments_refund
     """Read together they became one payment with the second's endToEndId, and the bank refused to return the sum."""
     async with new_merchant(system) as merchant:
         client = merchant.production
-        charge = await issued(client, tipo="boleto_hibrido")
+        charge = await issue_boleto(client, tipo="boleto_hibrido")
         assert (await client.post(f"/v1/charges/{charge['charge_id']}/cancel")).status == 200
         asked = {"number": number_of(charge), "rail": "pix", "amount": "19.73", "times": 2, "force": True}
         async with client.http.post(f"{system.bank_url}/simulated/pay", json=asked) as answer:
@@ -83,7 +83,7 @@ async def test_two_concurrent_full_payments_of_an_underpaid_boleto_pay_it_once(s
     """An underpaid boleto is pending, and simulate-payment answered CHARGE_NOT_PENDING."""
     async with new_merchant(system) as merchant:
         client = merchant.sandbox
-        charge = await issued(client)
+        charge = await issue_boleto(client)
         path = f"/v1/sandbox/charges/{charge['charge_id']}/pay"
         assert (await client.post(path, {"amount": "1.00"})).body["status"] == "pending"
         answers = await asyncio.gather(

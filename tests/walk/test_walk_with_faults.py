@@ -33,8 +33,8 @@ from tests.support.merchant import (
     ApiMerchant,
     Books,
     assert_books_are_clean,
-    books_of,
-    killed,
+    database_of,
+    kill_process,
     new_merchant,
 )
 from tests.support.system import TWO_APIS, System, remove_home, temporary_home
@@ -312,11 +312,11 @@ class Chaos:
     async def kill(self) -> None:
         victim = self.chance.random()
         if victim < 0.3:
-            killed(self.system, "worker", self.chance.randint(0, 1))
+            kill_process(self.system, "worker", self.chance.randint(0, 1))
         elif victim < 0.5:
-            killed(self.system, "api", self.chance.randint(0, 1))
+            kill_process(self.system, "api", self.chance.randint(0, 1))
         elif victim < 0.58:
-            killed(self.system, "postgres")
+            kill_process(self.system, "postgres")
         elif victim < 0.75:
             redis = Redis.from_url(self.system.redis_url)
             with contextlib.suppress(Exception):
@@ -409,7 +409,7 @@ async def test_after_a_walk_with_faults_the_books_settle_and_no_acknowledged_cha
         code = own_system.json("integrator", "create", "Parceira", "--share", FIRST_SHARE, "--account-id", account_id)[
             "integrador_code"
         ]
-        async with books_of(own_system) as books:
+        async with database_of(own_system) as books:
             for merchant in everybody:
                 await listen(own_system, books, merchant.production, f"{url}/{merchant.record.account_id}")
                 await merchant.production.token()
@@ -428,7 +428,7 @@ async def test_after_a_walk_with_faults_the_books_settle_and_no_acknowledged_cha
         finally:
             await chaos.http.close()
         print(*(f"{count:6} {what}" for what, count in sorted(chaos.said.items())), sep="\n")
-        async with books_of(own_system) as books:
+        async with database_of(own_system) as books:
             took_s = await wait_until_settled(books, accounts, receiving)
             print(f"settled {took_s:.1f} s after the bank's return")
             await assert_nothing_is_lost(chaos, books, accounts)

@@ -13,7 +13,7 @@ import pytest
 
 from runtime.local.ports import free_port
 from tests.support.api_process import ApiProcess, api_process, prepared_merchants
-from tests.support.dashboard import person_of
+from tests.support.dashboard import owner_in_browser
 
 CALLBACK_TOKEN = "c" * 24
 LOW = {
@@ -120,7 +120,7 @@ async def test_bank_callbacks_with_the_right_token_are_limited_by_address(server
 
 
 async def test_file_downloads_are_limited_by_account(server: ApiProcess, merchant: Any) -> None:
-    async with person_of(server.base_url, merchant) as person:
+    async with owner_in_browser(server.base_url, merchant) as person:
         seen = [await person.get("/painel/cobrancas.csv") for _ in range(MANY)]
         assert [each.status for each in seen[:10]] == [200] * 10
         assert {each.status for each in seen[10:]} == {429}

@@ -8,7 +8,7 @@ from urllib.parse import urlsplit, urlunsplit
 
 import asyncpg
 
-from tests.support.merchant import ApiClient, ApiMerchant, Books, assert_books_are_clean, money_arrives
+from tests.support.merchant import ApiClient, ApiMerchant, Books, assert_books_are_clean, book_bank_payments
 from tests.support.system import System
 
 WRITERS = 24
@@ -157,7 +157,7 @@ async def test_a_duplicate_payment_is_reported_as_a_payment_anomaly_event(
 ) -> None:
     client = merchant.sandbox
     paid = await client.paid("10.00", external_id="pedido-3")
-    await money_arrives(system, books, paid["charge_id"], 1234)
+    await book_bank_payments(system, books, paid["charge_id"], 1234)
     received, anomaly = await client.events()
     assert anomaly == {
         "event": "payment.anomaly",

@@ -12,7 +12,7 @@ from tests.support.merchant import (
     ApiMerchant,
     Books,
     assert_books_are_clean,
-    created_before,
+    create_charge_in_the_past,
     paused,
     until_answer,
 )
@@ -22,7 +22,7 @@ SWEPT_S_MAX = 30.0
 
 
 async def _overdue(books: Books, client: ApiClient, **more: Any) -> str:
-    return await created_before(books, client, test=True, ago_s=120, lifetime_s=60, **more)
+    return await create_charge_in_the_past(books, client, test=True, ago_s=120, lifetime_s=60, **more)
 
 
 async def _assert_expired_once(client: ApiClient, charge_id: str) -> None:
@@ -100,7 +100,7 @@ async def test_the_sweeper_expires_charges_that_nobody_reads(merchant: ApiMercha
     """In each mode two charges are overdue and a third becomes overdue meanwhile. Only the write side is polled: an
     API read would expire them itself."""
     charge_ids = [
-        await created_before(books, client, test=test, ago_s=120, lifetime_s=lifetime_s)
+        await create_charge_in_the_past(books, client, test=test, ago_s=120, lifetime_s=lifetime_s)
         for client, test in ((merchant.sandbox, True), (merchant.production, False))
         for lifetime_s in (60, 60, 121.5)
     ]
@@ -134,7 +134,7 @@ async def test_concurrent_reads_and_the_sweeper_expire_each_charge_once(merchant
 
 
 async def test_a_charge_stays_pending_until_it_expires(merchant: ApiMerchant, books: Books) -> None:
-    charge_id = await created_before(books, merchant.sandbox, test=True, ago_s=50, lifetime_s=60)
+    charge_id = await create_charge_in_the_past(books, merchant.sandbox, test=True, ago_s=50, lifetime_s=60)
     charge = await merchant.sandbox.charge(charge_id)
     assert charge["status"] == "pending"
     assert datetime.fromisoformat(charge["expires_at"]) > datetime.now(UTC)

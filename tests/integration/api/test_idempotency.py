@@ -21,11 +21,11 @@ from tests.support.merchant import (
     ApiMerchant,
     Books,
     assert_books_are_clean,
-    killed,
+    kill_process,
     new_merchant,
     paused,
-    replaced,
     until_answer,
+    until_replaced,
 )
 from tests.support.system import System
 
@@ -63,10 +63,10 @@ async def test_fifty_equal_requests_create_one_charge_while_redis_is_killed(
     system: System, merchant: ApiMerchant, books: Books
 ) -> None:
     await merchant.sandbox.token()
-    old = killed(system, "redis")
+    old = kill_process(system, "redis")
     for _ in range(3):
         await _assert_fifty_create_one_charge(merchant.sandbox, books, str(uuid4()))
-    await asyncio.to_thread(replaced, system, "redis", old)
+    await asyncio.to_thread(until_replaced, system, "redis", old)
     await _assert_fifty_create_one_charge(merchant.sandbox, books, str(uuid4()))
 
 

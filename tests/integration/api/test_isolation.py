@@ -10,7 +10,7 @@ import pytest_asyncio
 
 from api.app import ROUTES
 from domain.mode import Mode
-from tests.support.merchant import Answer, ApiClient, ApiMerchant, books_of, money_arrives, new_merchant
+from tests.support.merchant import Answer, ApiClient, ApiMerchant, book_bank_payments, database_of, new_merchant
 from tests.support.system import System
 
 UNKNOWN_ID = "01a1fdc2-2be1-7deb-b4f8-5fa37a19dbc1"
@@ -27,7 +27,7 @@ class Strangers(NamedTuple):
 
 @pytest_asyncio.fixture(scope="module", loop_scope="session")
 async def strangers(system: System) -> AsyncIterator[Strangers]:
-    async with new_merchant(system) as mine, new_merchant(system) as theirs, books_of(system) as books:
+    async with new_merchant(system) as mine, new_merchant(system) as theirs, database_of(system) as books:
         charges = {}
         for whose, merchant in (("mine", mine), ("theirs", theirs)):
             for mode, client in (("sandbox", merchant.sandbox), ("production", merchant.production)):
@@ -35,7 +35,7 @@ async def strangers(system: System) -> AsyncIterator[Strangers]:
                 for status in ("pending", "paid"):
                     charge = await client.created(external_id=f"{whose}/{mode}", payer=payer)
                     charges[whose, mode, status] = charge["charge_id"]
-                await money_arrives(system, books, charge["charge_id"], 1000)
+                await book_bank_payments(system, books, charge["charge_id"], 1000)
         yield Strangers(mine, theirs, charges)
 
 

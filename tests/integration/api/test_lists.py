@@ -12,8 +12,16 @@ import pytest_asyncio
 from yarl import URL
 
 from domain.instants import SAO_PAULO
-from tests.support.boleto_merchant import boleto_issued_before
-from tests.support.merchant import Answer, ApiClient, ApiMerchant, books_of, created_before, money_arrives, new_merchant
+from tests.support.boleto_merchant import issue_boleto_in_the_past
+from tests.support.merchant import (
+    Answer,
+    ApiClient,
+    ApiMerchant,
+    book_bank_payments,
+    create_charge_in_the_past,
+    database_of,
+    new_merchant,
+)
 from tests.support.system import System
 
 LISTS = ("charges", "payments", "events", "ledger")
@@ -41,14 +49,18 @@ class ListedMerchant(NamedTuple):
 
 @pytest_asyncio.fixture(scope="module", loop_scope="session")
 async def listed(system: System) -> AsyncIterator[ListedMerchant]:
-    async with new_merchant(system) as merchant, books_of(system) as books:
+    async with new_merchant(system) as merchant, database_of(system) as books:
         client = merchant.sandbox
         ago_s = 2 * 86_400.0
-        expired = await created_before(books, client, test=True, ago_s=ago_s, lifetime_s=60, external_id="old")
+        expired = await create_charge_in_the_past(
+            books, client, test=True, ago_s=ago_s, lifetime_s=60, external_id="old"
+        )
         assert (await client.charge(expired))["status"] == "expired"
-        overpaid = await created_before(books, client, test=True, ago_s=ago_s, lifetime_s=7 * ago_s, external_id="old")
+        overpaid = await create_charge_in_the_past(
+            books, client, test=True, ago_s=ago_s, lifetime_s=7 * ago_s, external_id="old"
+        )
         two_days_ago = datetime.now(UTC) - timedelta(seconds=ago_s - 1)
-        await money_arrives(system, books, overpaid, 1500, paid_at=two_days_ago)
+        await book_bank_payments(system, books, overpaid, 1500, paid_at=two_days_ago)
         pending = (await client.created(external_id="new", payer={"document": CPF}))["charge_id"]
         paid = (await client.paid("20.00", external_id="new", payer={"document": CPF}))["charge_id"]
         cancelled = (await client.created(external_id="other"))["charge_id"]
@@ -112,9 +124,9 @@ async def test_every_filter_of_charges_selects_the_right_ones(listed: ListedMerc
 
 async def test_the_id_of_a_boleto_is_not_found_as_a_txid(system: System) -> None:
     """The txid of a PIX charge is its id without the dashes. A boleto has no txid, or one that its bank chose."""
-    async with new_merchant(system) as merchant, books_of(system) as books:
+    async with new_merchant(system) as merchant, database_of(system) as books:
         client = merchant.sandbox
-        boleto = await boleto_issued_before(
+        boleto = await issue_boleto_in_the_past(
             system, books, client, test=True, due_on=datetime.now(SAO_PAULO).date() + timedelta(days=9)
         )
         txid = boleto.replace("-", "")
@@ -380,10 +392,10 @@ async def test_paging_misses_and_repeats_no_row_while_others_write(
 
 
 async def test_paging_shows_rows_of_the_same_instant_once_each(system: System, listed: ListedMerchant) -> None:
-    async with new_merchant(system) as merchant, books_of(system) as books:
+    async with new_merchant(system) as merchant, database_of(system) as books:
         charge = await merchant.sandbox.created()
         at = datetime.now(UTC)
-        await money_arrives(system, books, charge["charge_id"], *[1000] * 20, paid_at=at)
+        await book_bank_payments(system, books, charge["charge_id"], *[1000] * 20, paid_at=at)
         for order in ("asc", "desc"):
             walked = [row["payment_id"] for row in await merchant.sandbox.all("/v1/payments", limit=3, order=order)]
             assert len(set(walked)) == len(walked) == 20

@@ -18,8 +18,8 @@ import pytest
 
 from commands.merchants.merchants import MerchantCreated
 from tests.support.api_process import ApiProcess, api_process, prepared_merchants
-from tests.support.dashboard import person_of
-from tests.support.merchant import created_before
+from tests.support.dashboard import owner_in_browser
+from tests.support.merchant import create_charge_in_the_past
 
 PIX = "/v1/charges/pix"
 # More than any pool has connections.
@@ -52,7 +52,7 @@ async def stalled_account(pool: Any, merchant: MerchantCreated, *, test: bool) -
     """Yields an overdue charge of the merchant that stays locked until the block ends."""
     owner = SimpleNamespace(account_id=str(merchant.account_id))
     async with pool.acquire() as conn:
-        charge_id = await created_before(conn, owner, test=test, ago_s=120, lifetime_s=60)  # type: ignore[arg-type]
+        charge_id = await create_charge_in_the_past(conn, owner, test=test, ago_s=120, lifetime_s=60)  # type: ignore[arg-type]
     async with pool.acquire() as conn, conn.transaction():
         await conn.execute("SELECT 1 FROM charge WHERE charge_id = $1 FOR UPDATE", UUID(charge_id))
         yield charge_id
@@ -111,8 +111,8 @@ async def test_slow_dashboard_pages_of_one_account_do_not_delay_payers_or_other_
     noisy, quiet = merchants
     async with (
         client_of(server, quiet, "production") as client,
-        person_of(server.base_url, noisy) as loud,
-        person_of(server.base_url, quiet) as person,
+        owner_in_browser(server.base_url, noisy) as loud,
+        owner_in_browser(server.base_url, quiet) as person,
     ):
         body = {"account_id": str(quiet.account_id), "amount": "1.00"}
         made = await client.post(PIX, json=body, headers={"idempotency-key": secrets.token_hex(8)})

@@ -14,9 +14,9 @@ from tests.support.merchant import (
     ApiMerchant,
     Books,
     assert_books_are_clean,
-    books_of,
-    created_before,
-    money_arrives,
+    book_bank_payments,
+    create_charge_in_the_past,
+    database_of,
 )
 from tests.support.system import System
 
@@ -131,13 +131,13 @@ async def test_a_payment_below_the_amount_is_credited_but_does_not_pay_the_charg
 ) -> None:
     client = merchant.sandbox
     charge = await client.created("10.00")
-    await money_arrives(system, books, charge["charge_id"], 999)
+    await book_bank_payments(system, books, charge["charge_id"], 999)
     shown = await _charge_and_money(client, charge["charge_id"])
     assert shown == ("pending", [("9.99", "amount_mismatch")], ["payment.anomaly"], "9.99")
     # The missing cent does not pay it either: each payment is compared with the amount on its own.
-    await money_arrives(system, books, charge["charge_id"], 1)
+    await book_bank_payments(system, books, charge["charge_id"], 1)
     assert (await _charge_and_money(client, charge["charge_id"]))[0] == "pending"
-    await money_arrives(system, books, charge["charge_id"], 1000)
+    await book_bank_payments(system, books, charge["charge_id"], 1000)
     status, payments, events, balance = await _charge_and_money(client, charge["charge_id"])
     assert (status, balance) == ("paid", "20.00")
     assert sorted(payments, key=str) == [("0.01", "amount_mismatch"), ("10.00", None), ("9.99", "amount_mismatch")]
@@ -150,7 +150,7 @@ async def test_a_payment_above_the_amount_pays_the_charge_and_is_an_anomaly(
 ) -> None:
     client = merchant.sandbox
     charge = await client.created("10.00")
-    await money_arrives(system, books, charge["charge_id"], 1001)
+    await book_bank_payments(system, books, charge["charge_id"], 1001)
     shown = await _charge_and_money(client, charge["charge_id"])
     assert shown == ("paid", [("10.01", "amount_mismatch")], ["payment.received", "payment.anomaly"], "10.01")
     assert (await client.charge(charge["charge_id"]))["payment"]["amount"] == "10.01"
@@ -161,7 +161,7 @@ async def test_a_second_payment_is_a_duplicate_and_is_credited(
 ) -> None:
     client = merchant.sandbox
     paid = await client.paid("10.00")
-    await money_arrives(system, books, paid["charge_id"], 1000, 700)
+    await book_bank_payments(system, books, paid["charge_id"], 1000, 700)
     status, payments, events, balance = await _charge_and_money(client, paid["charge_id"])
     assert (status, balance) == ("paid", "27.00")
     assert sorted(payments, key=str) == [("10.00", "duplicate"), ("10.00", None), ("7.00", "duplicate")]
@@ -175,7 +175,7 @@ async def test_a_payment_after_a_cancellation_is_credited_and_the_charge_stays_c
     client = merchant.sandbox
     charge = await client.created("10.00")
     cancelled = (await client.cancel(charge["charge_id"])).body
-    await money_arrives(system, books, charge["charge_id"], 1000)
+    await book_bank_payments(system, books, charge["charge_id"], 1000)
     shown = await _charge_and_money(client, charge["charge_id"])
     events = ["charge.cancelled", "payment.anomaly"]
     assert shown == ("cancelled", [("10.00", "paid_after_cancel")], events, "10.00")
@@ -187,13 +187,13 @@ async def test_a_payment_made_in_time_wins_over_expiry_however_late_it_is_report
 ) -> None:
     client = merchant.sandbox
     in_time = datetime.now(UTC) - timedelta(seconds=90)
-    unseen = await created_before(books, client, test=True, ago_s=120, lifetime_s=60)
-    await money_arrives(system, books, unseen, 1000, paid_at=in_time)
+    unseen = await create_charge_in_the_past(books, client, test=True, ago_s=120, lifetime_s=60)
+    await book_bank_payments(system, books, unseen, 1000, paid_at=in_time)
     assert (await _charge_and_money(client, unseen))[:3] == ("paid", [("10.00", None)], ["payment.received"])
 
-    seen = await created_before(books, client, test=True, ago_s=120, lifetime_s=60)
+    seen = await create_charge_in_the_past(books, client, test=True, ago_s=120, lifetime_s=60)
     assert (await client.charge(seen))["status"] == "expired"
-    await money_arrives(system, books, seen, 1000, paid_at=in_time)
+    await book_bank_payments(system, books, seen, 1000, paid_at=in_time)
     assert (await _charge_and_money(client, seen))[:3] == (
         "paid",
         [("10.00", None)],
@@ -208,8 +208,8 @@ async def test_a_payment_after_expiry_pays_the_charge_and_is_marked_late(
     system: System, merchant: ApiMerchant, books: Books
 ) -> None:
     client = merchant.sandbox
-    charge_id = await created_before(books, client, test=True, ago_s=120, lifetime_s=60)
-    await money_arrives(system, books, charge_id, 1000)
+    charge_id = await create_charge_in_the_past(books, client, test=True, ago_s=120, lifetime_s=60)
+    await book_bank_payments(system, books, charge_id, 1000)
     assert (await _charge_and_money(client, charge_id))[:3] == (
         "paid",
         [("10.00", None)],
@@ -226,10 +226,11 @@ async def test_the_credit_instant_of_a_payment_is_that_of_its_ledger_entry(
     client = merchant.production
     midnight = day_begins((datetime.now(UTC) - timedelta(days=1)).astimezone(SAO_PAULO).date())
     first, behind = [
-        await created_before(books, client, test=False, ago_s=3 * 86_400, lifetime_s=7 * 86_400) for _ in range(2)
+        await create_charge_in_the_past(books, client, test=False, ago_s=3 * 86_400, lifetime_s=7 * 86_400)
+        for _ in range(2)
     ]
-    await money_arrives(system, books, first, 1000, now=midnight + timedelta(milliseconds=20))
-    await money_arrives(system, books, behind, 1000, 1000, now=midnight - timedelta(milliseconds=20))
+    await book_bank_payments(system, books, first, 1000, now=midnight + timedelta(milliseconds=20))
+    await book_bank_payments(system, books, behind, 1000, 1000, now=midnight - timedelta(milliseconds=20))
     payments, lines = await client.all("/v1/payments"), await assert_the_ledger_adds_up(client)
     assert len(payments) == 3
     at = {line["payment_id"]: line["created_at"] for line in lines}
@@ -247,8 +248,8 @@ async def test_a_confirmation_reported_a_hundred_times_at_once_is_one_payment(
     sources = ["E9999999720261121000000000000000"] * 10
 
     async def tell() -> None:
-        async with books_of(system) as own:
-            await money_arrives(system, own, charge["charge_id"], *([1000] * 10), end_to_end_ids=sources)
+        async with database_of(system) as own:
+            await book_bank_payments(system, own, charge["charge_id"], *([1000] * 10), end_to_end_ids=sources)
 
     await asyncio.gather(*(tell() for _ in range(10)))
     assert await _charge_and_money(client, charge["charge_id"]) == (
@@ -260,7 +261,7 @@ async def test_a_confirmation_reported_a_hundred_times_at_once_is_one_payment(
 
 
 async def test_a_payment_for_an_unknown_charge_is_refused_as_charge_not_found(system: System, books: Books) -> None:
-    (outcome,) = await money_arrives(system, books, "01a1fdc2-2be1-7deb-b4f8-5fa37a19dbc1", 1000)
+    (outcome,) = await book_bank_payments(system, books, "01a1fdc2-2be1-7deb-b4f8-5fa37a19dbc1", 1000)
     assert isinstance(outcome, Refused)
     assert outcome.code is Code.CHARGE_NOT_FOUND
 
@@ -269,12 +270,12 @@ async def test_payments_can_be_filtered_by_kind_of_anomaly(system: System, merch
     client = merchant.sandbox
     plain = await client.paid("1.00")
     twice = await client.paid("2.00")
-    await money_arrives(system, books, twice["charge_id"], 200)
+    await book_bank_payments(system, books, twice["charge_id"], 200)
     less = await client.created("3.00")
-    await money_arrives(system, books, less["charge_id"], 299)
+    await book_bank_payments(system, books, less["charge_id"], 299)
     gone = await client.created("4.00")
     await client.cancel(gone["charge_id"])
-    await money_arrives(system, books, gone["charge_id"], 400)
+    await book_bank_payments(system, books, gone["charge_id"], 400)
     expected = {"duplicate": twice, "amount_mismatch": less, "paid_after_cancel": gone}
     for anomaly, charge in expected.items():
         (payment,) = await client.all("/v1/payments", anomaly=anomaly)

@@ -20,12 +20,12 @@ from tests.support.merchant import (
     ApiMerchant,
     Books,
     assert_books_are_clean,
-    killed,
+    kill_process,
     new_merchant,
-    replaced,
     until_answer,
+    until_replaced,
 )
-from tests.support.orders import ever
+from tests.support.orders import including_ended_orders
 from tests.support.system import System, until
 
 CALLBACK_TOKEN = "local"
@@ -65,7 +65,9 @@ async def _wait_for_status(client: ApiClient, charge_id: str, status: str, *, wi
 async def _order_state(books: Books, charge_id: str, kind: str) -> str:
     return str(
         await books.fetchval(
-            ever("SELECT state FROM bank_order WHERE charge_id = $1::text::uuid AND kind = $2"), charge_id, kind
+            including_ended_orders("SELECT state FROM bank_order WHERE charge_id = $1::text::uuid AND kind = $2"),
+            charge_id,
+            kind,
         )
     )
 
@@ -316,7 +318,7 @@ async def test_without_locations_and_without_the_bank_only_new_charges_are_refus
     await _set_bank_fault(system, "down")
     await books.execute("DELETE FROM pix_location WHERE NOT test")
     for index in range(len(system.pids("api"))):  # The locations that the old processes held go with them.
-        await asyncio.to_thread(replaced, system, "api", killed(system, "api", index))
+        await asyncio.to_thread(until_replaced, system, "api", kill_process(system, "api", index))
     await asyncio.to_thread(until, lambda: system.quita("status").returncode == 0)
     redis = Redis.from_url(system.redis_url)
     await redis.flushall()  # In real use the old key's lock would have lapsed by now.

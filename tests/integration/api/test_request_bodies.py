@@ -26,7 +26,7 @@ from runtime.ids import new_id
 from runtime.postgres import Pool
 from tests.integration.api.test_request_log import LIST, _asked, _caller, _write_log
 from tests.support.counting import calls_made
-from tests.support.dashboard import Person, colleague_of, person_of, settings_with
+from tests.support.dashboard import Person, colleague_in_browser, owner_in_browser, settings_with
 from tests.support.in_process import Api
 from tests.support.pages import serving
 
@@ -51,7 +51,7 @@ async def address(pool: Pool) -> AsyncIterator[str]:
 
 @pytest_asyncio.fixture(scope="module", loop_scope="session")
 async def owner(address: str, api: Api) -> AsyncIterator[Person]:
-    async with person_of(address, api.first) as person:
+    async with owner_in_browser(address, api.first) as person:
         yield person
 
 
@@ -214,7 +214,7 @@ async def test_only_owner_and_developer_read_logged_bodies(api: Api, address: st
     await _write_log(api)
     path = f"{TEST}/{reply.header('x-request-id')}"
     for role, status in (("developer", 200), ("finance", 403), ("support", 403)):
-        async with colleague_of(pool, address, api.first, role) as colleague:
+        async with colleague_in_browser(pool, address, api.first, role) as colleague:
             seen = await colleague.get(path)
             assert (seen.status, "O que foi enviado" in seen.text) == (status, status == 200), role
     other = await api.get(f"/v1/requests/{reply.header('x-request-id')}", token=await api.token(api.second))

@@ -25,7 +25,7 @@ from readmodels.page import SortOrder
 from runtime.ids import new_id, new_token
 from runtime.postgres import Pool
 from tests.support.counting import calls_made
-from tests.support.dashboard import Person, a_merchant, colleague_of, person_of, settings_with
+from tests.support.dashboard import Person, a_merchant, colleague_in_browser, owner_in_browser, settings_with
 from tests.support.in_process import Api, bearer
 from tests.support.pages import serving
 from workers.housekeeping.request_log_days import AHEAD, keep_days
@@ -53,7 +53,7 @@ async def address(pool: Pool) -> AsyncIterator[str]:
 
 @pytest_asyncio.fixture(scope="module", loop_scope="session")
 async def owner(address: str, api: Api) -> AsyncIterator[Person]:
-    async with person_of(address, api.first) as person:
+    async with owner_in_browser(address, api.first) as person:
         yield person
 
 
@@ -167,11 +167,11 @@ async def test_another_account_and_roles_without_programs_cannot_read_the_log(
     await _write_log(api)
     path = f"{LIST}/{reply.header('x-request-id')}"
     assert (await owner.get(path)).status == 200
-    async with person_of(address, api.second) as stranger:
+    async with owner_in_browser(address, api.second) as stranger:
         assert (await stranger.get(path)).status == 404
         assert "/v1/charges" not in (await stranger.opened(LIST)).text
     for role, status in (("developer", 200), ("finance", 403), ("support", 403)):
-        async with colleague_of(pool, address, api.first, role) as colleague:
+        async with colleague_in_browser(pool, address, api.first, role) as colleague:
             assert (await colleague.get(LIST)).status == status, role
             assert (await colleague.get(path)).status == status, role
 
@@ -219,7 +219,7 @@ async def test_a_rare_request_is_reached_in_bounded_steps(
         "UPDATE request_log SET at = at - interval '1 minute' WHERE account_id = $1", merchant.account_id
     )
     await _insert_requests(pool, merchant.account_id, 170)
-    async with person_of(address, merchant) as person:
+    async with owner_in_browser(address, merchant) as person:
         page = await person.opened(f"{LIST}?caminho=/v1/balance")
         steps = 0
         while "GET /v1/balance" not in page.text:

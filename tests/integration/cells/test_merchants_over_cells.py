@@ -12,7 +12,7 @@ from runtime.cells.number import HOME
 from runtime.local.embedded import EmbeddedPostgres
 from tests.support.cells import Cells, open_cells
 from tests.support.counting import statements_run
-from tests.support.staff_in_cells import Desk, Page, staff_of_cell
+from tests.support.staff_in_cells import Page, StaffBrowser, staff_of_cell
 from web.painel.lists import PAGE
 
 ALA, BELA, CORA = 1, 2, 3
@@ -68,7 +68,7 @@ def link(page: Page, rel: str) -> str:
     return PATH + found[1].replace("&amp;", "&") if found else ""
 
 
-async def walk_pages(desk: Desk, path: str, rel: str) -> list[Page]:
+async def walk_pages(desk: StaffBrowser, path: str, rel: str) -> list[Page]:
     pages = []
     while path:
         pages.append(await desk.opened(path))

@@ -22,7 +22,7 @@ from runtime.cells.directory import read_cells
 from runtime.local.embedded import EmbeddedPostgres
 from runtime.postgres import connect
 from tests.support.cells import Cells, open_cells, second_server
-from tests.support.pictures import a_logo
+from tests.support.pictures import draw_logo
 
 pytestmark = pytest.mark.slow
 
@@ -93,7 +93,7 @@ async def test_a_cell_moves_under_load_without_losing_or_doubling_a_charge(serve
         async with open_cells(servers) as cells:
             old = await asyncpg.connect(cells.owner_urls[ALA])
             await old.execute("SELECT nextval('boleto_control')")
-            logo = read_logo(a_logo())
+            logo = read_logo(draw_logo())
             await set_logo(old, cells.merchants[ALA].account_id, logo, now=datetime.now(UTC))
             async with Load(cells).running() as load:
                 told = await move_ala(cells, second)

@@ -36,7 +36,7 @@ from runtime.ids import new_id
 from runtime.postgres import Pool, connect, session, transaction
 from tests.support.banking import worker_context
 from tests.support.cells import Cells, open_cells, second_server
-from tests.support.partners import paid, post_all, refunds
+from tests.support.partners import paid, post_partner_shares, refunds
 from workers.context import Context
 from workers.housekeeping.partners import PartnerCopy, send_shares
 
@@ -101,7 +101,7 @@ class Partnered:
     async def post_and_list_shares(self, number: int, partner: Integrator) -> list[int]:
         """Posts the shares that this cell holds; returns the amounts in the partner's ledger."""
         with in_cell(number):
-            await post_all(self.pools[number])
+            await post_partner_shares(self.pools[number])
         rows = await self.pools[number].fetch(
             "SELECT amount_cents FROM read_ledger WHERE account_id = $1 AND type = 'partner_share' ORDER BY sequence",
             partner.account_id,

@@ -17,8 +17,8 @@ from readmodels.reports.reports import REPORTS
 from runtime.cells.number import HOME
 from tests.support.cells import Cells, open_cells, second_server
 from tests.support.counting import statements_run
-from tests.support.daily_totals import Totals, added, by_chance, store
-from tests.support.staff_in_cells import Desk, Page, staff_of_cell
+from tests.support.daily_totals import Totals, added, random_totals, store
+from tests.support.staff_in_cells import Page, StaffBrowser, staff_of_cell
 from web.plataforma.reports import sources
 
 ALA, BELA = 1, 2
@@ -40,14 +40,14 @@ async def world(servers: Any) -> AsyncIterator[World]:
     chance = Random(12)
     with second_server() as second:
         async with open_cells(servers, second) as cells:
-            totals = {number: by_chance(chance, last=today, days=DAYS) for number in cells.urls}
+            totals = {number: random_totals(chance, last=today, days=DAYS) for number in cells.urls}
             for number, each in totals.items():
                 await store(cells.owner_urls[number], each)
             yield World(cells, today, totals, second)
 
 
 @pytest_asyncio.fixture(loop_scope="session")
-async def desk(world: World) -> Desk:
+async def desk(world: World) -> StaffBrowser:
     return await staff_of_cell(world.cells)
 
 
@@ -65,7 +65,7 @@ def query(world: World, name: str, **more: str) -> str:
 
 @pytest.mark.parametrize("name", ADDED)
 async def test_a_report_over_all_cells_equals_that_of_one_database_with_all_rows(
-    world: World, desk: Desk, name: str
+    world: World, desk: StaffBrowser, name: str
 ) -> None:
     """First cora holds no totals; then it gets those of all cells, and plays the database with all rows."""
     whole = added(each for number, each in world.totals.items() if number != 3)
@@ -85,7 +85,7 @@ async def test_a_report_over_all_cells_equals_that_of_one_database_with_all_rows
         await store(world.cells.owner_urls[3], world.totals[3])
 
 
-async def test_a_report_over_all_cells_is_the_same_from_every_cell(world: World, desk: Desk) -> None:
+async def test_a_report_over_all_cells_is_the_same_from_every_cell(world: World, desk: StaffBrowser) -> None:
     asked = f"{PATH}/receipts?{query(world, 'receipts', celulas='todas')}"
     of_home = await desk.opened(asked)
     await desk.choose("bela")
@@ -95,7 +95,7 @@ async def test_a_report_over_all_cells_is_the_same_from_every_cell(world: World,
     assert '<option value="">Só bela</option>' in alone.html
 
 
-async def test_a_report_on_one_account_comes_from_the_accounts_cell(world: World, desk: Desk) -> None:
+async def test_a_report_on_one_account_comes_from_the_accounts_cell(world: World, desk: StaffBrowser) -> None:
     merchant = world.cells.merchants[BELA]
     for name in ("settlement", "receipts"):
         asked = f"{PATH}/{name}?{query(world, name, celulas='todas', conta=str(merchant.account_id))}"
@@ -125,7 +125,7 @@ async def test_staff_of_one_cell_get_no_report_over_other_cells(world: World) ->
 
 @pytest.mark.parametrize(("name", "parts"), [("receipts", 0), ("conversion", 1), ("webhooks", 3)])
 async def test_a_report_over_all_cells_costs_each_cell_the_statements_of_one_and_of_its_parts(
-    world: World, desk: Desk, name: str, parts: int
+    world: World, desk: StaffBrowser, name: str, parts: int
 ) -> None:
     asked = []
     for cells in ("", "todas"):
@@ -136,7 +136,7 @@ async def test_a_report_over_all_cells_costs_each_cell_the_statements_of_one_and
 
 
 async def test_rows_and_total_come_from_one_snapshot_of_each_cell(
-    world: World, desk: Desk, monkeypatch: pytest.MonkeyPatch
+    world: World, desk: StaffBrowser, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     asked = f"{PATH}/receipts?{query(world, 'receipts', celulas='todas')}"
     quiet = await desk.opened(asked)
@@ -159,7 +159,7 @@ async def test_rows_and_total_come_from_one_snapshot_of_each_cell(
         await store(world.cells.owner_urls[3], world.totals[3])
 
 
-async def test_an_unreachable_cell_is_named_on_the_page_and_in_the_file_name(world: World, desk: Desk) -> None:
+async def test_an_unreachable_cell_is_named_on_the_page_and_in_the_file_name(world: World, desk: StaffBrowser) -> None:
     asked = query(world, "receipts", celulas="todas")
     before = await desk.opened(f"{PATH}/receipts?{asked}")
     assert "não respondeu" not in before.text
@@ -180,7 +180,7 @@ async def test_an_unreachable_cell_is_named_on_the_page_and_in_the_file_name(wor
         world.second.restart()
 
 
-async def test_a_report_per_account_has_a_column_for_the_cell(world: World, desk: Desk) -> None:
+async def test_a_report_per_account_has_a_column_for_the_cell(world: World, desk: StaffBrowser) -> None:
     page = await desk.opened(f"{PATH}/webhook_lanes?celulas=todas")
     assert page.status == 200
     file = await desk.opened(f"{PATH}/webhook_lanes/arquivo?celulas=todas")

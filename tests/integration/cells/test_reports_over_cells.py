@@ -19,7 +19,7 @@ from runtime.cells.number import HOME
 from runtime.postgres import transaction
 from tests.support.banking import SECRET_KEY
 from tests.support.cells import Cells, open_cells, second_server
-from tests.support.daily_totals import CODES, added, by_chance, store
+from tests.support.daily_totals import CODES, added, random_totals, store
 from tests.support.database import own_database, owner_of, report_of
 from tests.support.staff_in_cells import staff_of_cell
 
@@ -44,7 +44,7 @@ async def world(servers: Any) -> AsyncIterator[World]:
     chance = Random(11)
     with second_server() as second:
         async with open_cells(servers, second) as cells, own_database(servers, "whole") as url:
-            totals = {number: by_chance(chance, last=today, days=DAYS) for number in cells.urls}
+            totals = {number: random_totals(chance, last=today, days=DAYS) for number in cells.urls}
             for number, each in totals.items():
                 await store(cells.owner_urls[number], each)
             await store(owner_of(servers, url), added(totals.values()))

@@ -14,7 +14,7 @@ from runtime.local.embedded import EmbeddedPostgres
 from tests.support.cells import Cells, open_cells
 from tests.support.counting import statements_run
 from tests.support.dashboard import Books
-from tests.support.staff_in_cells import Desk, Page, staff_of_cell
+from tests.support.staff_in_cells import Page, StaffBrowser, staff_of_cell
 
 ALA, BELA, CORA = 1, 2, 3
 NAMES = {HOME: "home", ALA: "ala", BELA: "bela", CORA: "cora"}
@@ -38,7 +38,7 @@ async def create_paid_charge(cells: Cells, number: int, **more: Any) -> Any:
     return doc
 
 
-async def search_for(desk: Desk, text: str) -> Page:
+async def search_for(desk: StaffBrowser, text: str) -> Page:
     page = await desk.send(PATH, on=PATH, q=text)
     assert page.status == 200, page.text[:400]
     return page
@@ -56,7 +56,7 @@ def hits_of(page: Page) -> list[tuple[str, str]]:
     ]
 
 
-async def audited_searches(cells: Cells, number: int, desk: Desk) -> list[Any]:
+async def audited_searches(cells: Cells, number: int, desk: StaffBrowser) -> list[Any]:
     async with cells.pool(number) as pool:
         rows = await pool.fetch(
             "SELECT facts FROM audit WHERE email = $1 AND action = 'platform.searched' ORDER BY number", desk.email

@@ -13,7 +13,7 @@ from runtime.local.embedded import EmbeddedPostgres
 from runtime.seal import Seal
 from tests.support.cells import Cells, open_cells, second_server
 from tests.support.counting import statements_run
-from tests.support.staff_in_cells import Desk, Page, staff_of_cell, with_second_factor
+from tests.support.staff_in_cells import Page, StaffBrowser, enrol_second_factor, staff_of_cell
 from web.cells import cell_mark, chosen_cell
 
 ALA, BELA = 1, 2
@@ -31,7 +31,7 @@ async def query_value(cells: Cells, number: int, statement: str, *given: Any) ->
         return await pool.fetchval(statement, *given)
 
 
-async def audit_entries(cells: Cells, number: int, desk: Desk) -> list[tuple[str, Any]]:
+async def audit_entries(cells: Cells, number: int, desk: StaffBrowser) -> list[tuple[str, Any]]:
     async with cells.pool(number) as pool:
         rows = await pool.fetch("SELECT action, facts FROM audit WHERE email = $1 ORDER BY number", desk.email)
     return [(row["action"], json.loads(row["facts"])) for row in rows if row["action"] != "session.opened"]
@@ -204,7 +204,7 @@ async def test_a_choice_of_cell_is_valid_only_with_the_session_that_made_it(cell
         {CHOSEN: "001" + mark[3:], SESSION: desk.cookies[SESSION]},
         {CHOSEN: "é" + mark, SESSION: desk.cookies[SESSION]},
     ):
-        nobody = Desk(cells, "", "")
+        nobody = StaffBrowser(cells, "", "")
         nobody.cookies = cookies
         page = await nobody.ask("GET", f"/plataforma/lojas/{cells.merchants[BELA].account_id}")
         assert is_redirect_to_sign_in(page) or page.status == 404, (cookies, page)
@@ -228,7 +228,7 @@ async def test_a_person_of_a_merchant_cannot_choose_a_cell(cells: Cells) -> None
     desk = await staff_of_cell(cells)
     await desk.choose("bela")
     owner = cells.merchants[HOME].dashboard
-    person = Desk(cells, owner.email, owner.password)
+    person = StaffBrowser(cells, owner.email, owner.password)
     form = await person.opened("/painel/entrar")
     given = {"email": owner.email, "password": owner.password, "para": ""}
     await person.ask("POST", "/painel/entrar", {**form.hidden("/painel/entrar"), **given})
@@ -270,7 +270,7 @@ async def test_a_cell_is_chosen_only_by_a_form_of_the_session_and_only_once(cell
 
 async def test_a_repeated_password_check_is_made_at_home_and_holds_in_every_cell(cells: Cells) -> None:
     desk = await staff_of_cell(cells, signed_in=False)
-    codes = await with_second_factor(cells, desk)
+    codes = await enrol_second_factor(cells, desk)
     assert (await desk.sign_in(code=codes[0])).status == 303
     await desk.choose("bela")
     merchant = cells.merchants[BELA]

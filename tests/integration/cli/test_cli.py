@@ -26,7 +26,7 @@ from domain.merchants.staff import PLATFORM
 from domain.webhooks.signature import sign
 from runtime import VERSION
 from runtime.local.ports import free_port
-from tests.support.boleto_merchant import issued
+from tests.support.boleto_merchant import issue_boleto
 from tests.support.merchant import new_merchant
 from tests.support.system import System, until
 
@@ -590,7 +590,7 @@ async def test_a_paid_boleto_is_shown_without_an_empty_end_to_end_id(system: Sys
     async with new_merchant(system) as merchant:
         shown = []
         for more in ((), ("--json",)):
-            charge = await issued(merchant.production)
+            charge = await issue_boleto(merchant.production)
             words = ("bank", "pay", "--charge-id", charge["charge_id"], *more)
             shown.append(await asyncio.to_thread(system.quita, *words))
     people, programs = shown

@@ -39,13 +39,13 @@ from runtime.ids import new_id
 from runtime.postgres import Pool, session, transaction
 from tests.support.banking import make_account
 from tests.support.partners import (
+    book_further_payment,
     confirmation,
-    fold_all,
+    create_partner,
+    fold_totals,
     ledger_of,
     new_charge,
-    paid_again,
-    partner_with,
-    post_all,
+    post_partner_shares,
     refunds,
 )
 from tests.support.wallet import SEAL, balance_of
@@ -65,10 +65,10 @@ async def merchant(pool: Pool) -> UUID:
 @pytest.fixture(scope="module")
 async def known_differences(servers: Any, pool: Pool) -> AsyncIterator[list[Difference]]:
     """Differences that other tests left, found after all totals are folded; the tests that use this must add none."""
-    await fold_all(pool)
+    await fold_totals(pool)
     before = await verify(servers.database_url)
     yield before
-    await fold_all(pool)
+    await fold_totals(pool)
     assert await verify(servers.database_url) == before
 
 
@@ -251,11 +251,11 @@ async def test_a_full_refund_needs_other_money_of_the_account_for_the_fee(pool: 
 async def test_a_partners_share_is_computed_from_the_payment_before_fees(
     pool: Pool, merchant: UUID, known_differences: list[Difference]
 ) -> None:
-    partner = await partner_with(pool, 1_000)
+    partner = await create_partner(pool, 1_000)
     assert partner.account_id is not None
     charge_id = await new_charge(pool, merchant, 10_000, code=partner.integrador_code)
-    await paid_again(pool, charge_id, 10_000, partner.integrador_code)
-    await post_all(pool)
+    await book_further_payment(pool, charge_id, 10_000, partner.integrador_code)
+    await post_partner_shares(pool)
     assert await ledger_of(pool, partner.account_id) == [("partner_share", 1_000)]
     assert await ledger_of(pool, merchant) == [("payment", 10_000), ("fee", -109)]
 

@@ -28,17 +28,17 @@ from readmodels.verify_scope import Difference
 from runtime.ids import new_id
 from runtime.postgres import Pool, session, transaction
 from tests.support.banking import make_account
-from tests.support.boleto_merchant import issue, issued
+from tests.support.boleto_merchant import issue, issue_boleto
 from tests.support.merchant import Books, assert_books_are_clean, new_merchant, until_answer
 from tests.support.partners import (
+    book_further_payment,
     confirmation,
-    fold_all,
+    create_partner,
+    fold_totals,
     ledger_of,
     new_charge,
     paid,
-    paid_again,
-    partner_with,
-    post_all,
+    post_partner_shares,
     refunds,
 )
 from tests.support.system import System
@@ -55,7 +55,7 @@ async def merchant(pool: Pool) -> UUID:
 @pytest.fixture(scope="module")
 async def known_differences(servers: Any, pool: Pool) -> AsyncIterator[list[Difference]]:
     """Differences that other tests left, found after all totals are folded; the tests that use this must add none."""
-    await fold_all(pool)
+    await fold_totals(pool)
     before = await verify(servers.database_url)
     yield before
     assert await verify(servers.database_url) == before
@@ -65,12 +65,12 @@ async def known_differences(servers: Any, pool: Pool) -> AsyncIterator[list[Diff
 async def test_the_share_is_rounded_down_for_each_payment_and_the_merchant_does_not_pay_it(
     pool: Pool, merchant: UUID, test: bool, known_differences: list[Difference]
 ) -> None:
-    partner = await partner_with(pool, 250)
+    partner = await create_partner(pool, 250)
     assert partner.account_id is not None
     for cents in (1_234, 39, 40, 100_000):
         await paid(pool, merchant, cents, partner.integrador_code, test=test)
     await paid(pool, merchant, 1_000, None, test=test)
-    await post_all(pool)
+    await post_partner_shares(pool)
     # 2.5 % of 0.39 is less than a cent.
     assert await ledger_of(pool, partner.account_id, test=test) == [
         ("partner_share", cents) for cents in (30, 1, 2_500)
@@ -82,18 +82,18 @@ async def test_the_share_is_rounded_down_for_each_payment_and_the_merchant_does_
 
 
 async def test_every_payment_of_a_charge_earns_a_share_including_anomalous_ones(pool: Pool, merchant: UUID) -> None:
-    partner = await partner_with(pool, 1_000)
+    partner = await create_partner(pool, 1_000)
     assert partner.account_id is not None
     charge_id, _ = await paid(pool, merchant, 500, partner.integrador_code)
-    await paid_again(pool, charge_id, 70, partner.integrador_code)
-    await post_all(pool)
+    await book_further_payment(pool, charge_id, 70, partner.integrador_code)
+    await post_partner_shares(pool)
     assert await ledger_of(pool, partner.account_id) == [("partner_share", 50), ("partner_share", 7)]
 
 
 async def test_reversals_by_the_bank_take_back_their_part_of_the_share_as_refunds_do(
     pool: Pool, merchant: UUID, known_differences: list[Difference]
 ) -> None:
-    partner = await partner_with(pool, 3_333)
+    partner = await create_partner(pool, 3_333)
     assert partner.account_id is not None
     charge_id, payment_id = await paid(pool, merchant, 1_000, partner.integrador_code)
     source = await pool.fetchval("SELECT source FROM payment WHERE payment_id = $1", payment_id)
@@ -111,23 +111,23 @@ async def test_reversals_by_the_bank_take_back_their_part_of_the_share_as_refund
                 assert await book_reversals(conn, returns, bank="001", now=datetime.now(UTC)) == expected
         await refunds(pool, merchant, [(charge_id, payment_id, refunded)])
         left -= taken + refunded
-        await post_all(pool)
+        await post_partner_shares(pool)
         assert await _share_of(pool, partner.account_id, payment_id) == left * 3_333 // 10_000
     assert left == 0
     assert await balance_of(pool, merchant) == 0
-    await fold_all(pool)
+    await fold_totals(pool)
 
 
 @MODES
 async def test_partial_refunds_take_the_share_back_to_the_last_cent(pool: Pool, merchant: UUID, test: bool) -> None:
     chance = random.Random(test)
-    partner = await partner_with(pool, 3_333)
+    partner = await create_partner(pool, 3_333)
     assert partner.account_id is not None
     given = 0
     for _ in range(8):
         cents = chance.randrange(3, 2_000)
         charge_id, payment_id = await paid(pool, merchant, cents, partner.integrador_code, test=test)
-        await post_all(pool)
+        await post_partner_shares(pool)
         share = cents * 3_333 // 10_000
         given += share
         left = cents
@@ -138,7 +138,7 @@ async def test_partial_refunds_take_the_share_back_to_the_last_cent(pool: Pool, 
                 parts.append(chance.randrange(1, left - parts[0] + 1))
             await refunds(pool, merchant, [(charge_id, payment_id, part) for part in parts], test=test)
             left -= sum(parts)
-            await post_all(pool)
+            await post_partner_shares(pool)
             mine = await _share_of(pool, partner.account_id, payment_id)
             assert mine == left * 3_333 // 10_000
         assert await _share_of(pool, partner.account_id, payment_id) == 0
@@ -149,30 +149,30 @@ async def test_partial_refunds_take_the_share_back_to_the_last_cent(pool: Pool, 
 
 
 async def test_a_refund_that_fails_takes_nothing_back(pool: Pool, merchant: UUID) -> None:
-    partner = await partner_with(pool, 1_000)
+    partner = await create_partner(pool, 1_000)
     assert partner.account_id is not None
     charge_id, payment_id = await paid(pool, merchant, 1_000, partner.integrador_code)
     await refunds(pool, merchant, [(charge_id, payment_id, 400)], failing=True)
-    await post_all(pool)
+    await post_partner_shares(pool)
     assert await ledger_of(pool, partner.account_id) == [("partner_share", 100)]
 
 
 async def test_taking_back_a_share_that_was_withdrawn_leaves_a_negative_balance(pool: Pool, merchant: UUID) -> None:
-    partner = await partner_with(pool, 1_000)
+    partner = await create_partner(pool, 1_000)
     assert partner.account_id is not None
     charge_id, payment_id = await paid(pool, merchant, 1_000, partner.integrador_code)
-    await post_all(pool)
+    await post_partner_shares(pool)
     await _withdraw(pool, partner.account_id, 100)
     await refunds(pool, merchant, [(charge_id, payment_id, 1_000)])
-    await post_all(pool)
+    await post_partner_shares(pool)
     assert await balance_of(pool, partner.account_id) == -100
     await paid(pool, merchant, 3_000, partner.integrador_code)
-    await post_all(pool)
+    await post_partner_shares(pool)
     assert await balance_of(pool, partner.account_id) == 200
 
 
 async def test_a_charge_pays_the_share_that_was_in_force_when_it_was_issued(pool: Pool, merchant: UUID) -> None:
-    partner = await partner_with(pool, 100)
+    partner = await create_partner(pool, 100)
     assert partner.account_id is not None
     before = await new_charge(pool, merchant, 10_000)
     await asyncio.sleep(0.005)
@@ -181,26 +181,26 @@ async def test_a_charge_pays_the_share_that_was_in_force_when_it_was_issued(pool
     await asyncio.sleep(0.005)
     after = await new_charge(pool, merchant, 10_000)
     for charge_id in (after, before):
-        await paid_again(pool, charge_id, 10_000, partner.integrador_code)
-    await post_all(pool)
+        await book_further_payment(pool, charge_id, 10_000, partner.integrador_code)
+    await post_partner_shares(pool)
     assert await ledger_of(pool, partner.account_id) == [("partner_share", 500), ("partner_share", 100)]
 
 
 async def test_an_inactive_partner_is_still_paid_for_charges_he_brought(pool: Pool, merchant: UUID) -> None:
-    partner = await partner_with(pool, 100)
+    partner = await create_partner(pool, 100)
     assert partner.account_id is not None
     charge_id = await new_charge(pool, merchant, 10_000)
     async with transaction(pool) as conn:
         changed = await set_integrator(conn, partner.integrador_code, now=datetime.now(UTC), active=False)
     assert (changed.active, changed.share_bps, changed.account_id) == (False, 100, partner.account_id)
-    await paid_again(pool, charge_id, 10_000, partner.integrador_code)
-    await post_all(pool)
+    await book_further_payment(pool, charge_id, 10_000, partner.integrador_code)
+    await post_partner_shares(pool)
     assert await ledger_of(pool, partner.account_id) == [("partner_share", 100)]
 
 
 async def test_a_partner_without_account_or_share_earns_nothing(pool: Pool, merchant: UUID) -> None:
-    without_share = await partner_with(pool, 0)
-    without_account = await partner_with(pool, 500)
+    without_share = await create_partner(pool, 0)
+    without_account = await create_partner(pool, 500)
     await pool.execute(
         "UPDATE integrator SET account_id = NULL WHERE integrador_code = $1", without_account.integrador_code
     )
@@ -211,9 +211,9 @@ async def test_a_partner_without_account_or_share_earns_nothing(pool: Pool, merc
 
 
 async def test_a_crash_while_posting_neither_loses_nor_doubles_a_share(pool: Pool, merchant: UUID) -> None:
-    partner = await partner_with(pool, 1_000)
+    partner = await create_partner(pool, 1_000)
     assert partner.account_id is not None
-    await post_all(pool)
+    await post_partner_shares(pool)
     for _ in range(5):
         await paid(pool, merchant, 100, partner.integrador_code)
     async with pool.acquire() as conn:
@@ -222,14 +222,14 @@ async def test_a_crash_while_posting_neither_loses_nor_doubles_a_share(pool: Poo
         assert await post_shares(conn, Mode.PRODUCTION, held=timedelta(0), now=datetime.now(UTC)) == 5
         await lost.rollback()
     assert await ledger_of(pool, partner.account_id) == []
-    assert await post_all(pool) == 5
-    assert await post_all(pool) == 0
+    assert await post_partner_shares(pool) == 5
+    assert await post_partner_shares(pool) == 0
     assert await ledger_of(pool, partner.account_id) == [("partner_share", 10)] * 5
 
 
 async def test_concurrent_workers_post_each_share_once_and_in_order(pool: Pool, merchant: UUID) -> None:
-    partners = [await partner_with(pool, 1_000) for _ in range(3)]
-    await post_all(pool)
+    partners = [await create_partner(pool, 1_000) for _ in range(3)]
+    await post_partner_shares(pool)
     for number in range(30):
         await paid(pool, merchant, 100 + number, partners[number % 3].integrador_code)
 
@@ -253,8 +253,8 @@ async def test_concurrent_workers_post_each_share_once_and_in_order(pool: Pool, 
 async def test_two_concurrent_workers_post_to_different_partners_and_each_share_once(
     pool: Pool, merchant: UUID, monkeypatch: Any
 ) -> None:
-    partners = [await partner_with(pool, 1_000) for _ in range(2)]
-    await post_all(pool)
+    partners = [await create_partner(pool, 1_000) for _ in range(2)]
+    await post_partner_shares(pool)
     for number in range(10):
         await paid(pool, merchant, 100, partners[number % 2].integrador_code)
     monkeypatch.setattr("commands.money.partner_shares._PARTNERS_MAX", 1)
@@ -267,7 +267,7 @@ async def test_two_concurrent_workers_post_to_different_partners_and_each_share_
                 assert await post_shares(conn, Mode.PRODUCTION, held=timedelta(0), now=datetime.now(UTC)) == 5
         for each in both:
             await each.commit()
-    assert await post_all(pool) == 0
+    assert await post_partner_shares(pool) == 0
     for partner in partners:
         assert partner.account_id is not None
         assert await ledger_of(pool, partner.account_id) == [("partner_share", 10)] * 5
@@ -276,9 +276,9 @@ async def test_two_concurrent_workers_post_to_different_partners_and_each_share_
 async def test_shares_are_posted_once_after_a_worker_is_killed_between_ledger_and_mark(
     pool: Pool, merchant: UUID, monkeypatch: Any
 ) -> None:
-    partner = await partner_with(pool, 1_000)
+    partner = await create_partner(pool, 1_000)
     assert partner.account_id is not None
-    await post_all(pool)
+    await post_partner_shares(pool)
     for _ in range(5):
         await paid(pool, merchant, 100, partner.integrador_code)
 
@@ -288,17 +288,17 @@ async def test_shares_are_posted_once_after_a_worker_is_killed_between_ledger_an
     with monkeypatch.context() as broken:
         broken.setattr("commands.money.partner_shares.mark_posted", killed)
         with pytest.raises((asyncpg.InterfaceError, asyncpg.PostgresError)):
-            await post_all(pool)
+            await post_partner_shares(pool)
     assert await ledger_of(pool, partner.account_id) == []
-    assert await post_all(pool) == 5
-    assert await post_all(pool) == 0
+    assert await post_partner_shares(pool) == 5
+    assert await post_partner_shares(pool) == 0
     assert await ledger_of(pool, partner.account_id) == [("partner_share", 10)] * 5
 
 
 async def test_no_share_is_taken_back_before_it_was_given(pool: Pool, merchant: UUID, monkeypatch: Any) -> None:
-    partner = await partner_with(pool, 1_000)
+    partner = await create_partner(pool, 1_000)
     assert partner.account_id is not None
-    await post_all(pool)
+    await post_partner_shares(pool)
     charge_id, payment_id = await paid(pool, merchant, 1_000, partner.integrador_code)
     await refunds(pool, merchant, [(charge_id, payment_id, 300)])
     monkeypatch.setattr("commands.money.partner_shares.SHARES_MAX", 1)
@@ -306,14 +306,14 @@ async def test_no_share_is_taken_back_before_it_was_given(pool: Pool, merchant: 
         slow = conn.transaction()
         await slow.start()
         assert await post_shares(conn, Mode.PRODUCTION, held=timedelta(0), now=datetime.now(UTC)) == 1
-        assert await post_all(pool) == 0, "no share is posted to a partner to whom another worker is posting"
+        assert await post_partner_shares(pool) == 0, "no share is posted to a partner to whom another worker is posting"
         await slow.rollback()
-    await post_all(pool)
+    await post_partner_shares(pool)
     assert await ledger_of(pool, partner.account_id) == [("partner_share", 100), ("partner_share", -30)]
 
 
 async def test_a_payment_without_partner_runs_no_statement_about_partners(pool: Pool, merchant: UUID) -> None:
-    partner = await partner_with(pool, 100)
+    partner = await create_partner(pool, 100)
     said: dict[str | None, list[str]] = {}
     async with session(pool) as conn:
         for code in (
@@ -337,11 +337,11 @@ async def test_a_payment_without_partner_runs_no_statement_about_partners(pool: 
 async def test_a_merchant_may_be_his_own_partner(
     pool: Pool, merchant: UUID, known_differences: list[Difference]
 ) -> None:
-    partner = await partner_with(pool, 1_000, account_id=merchant)
+    partner = await create_partner(pool, 1_000, account_id=merchant)
     charge_id, payment_id = await paid(pool, merchant, 1_000, partner.integrador_code)
-    await post_all(pool)
+    await post_partner_shares(pool)
     await refunds(pool, merchant, [(charge_id, payment_id, 1_000)])
-    await post_all(pool)
+    await post_partner_shares(pool)
     assert await ledger_of(pool, merchant) == [
         ("payment", 1_000), ("partner_share", 100), ("refund", -1_000), ("partner_share", -100),
     ]  # fmt: skip
@@ -350,11 +350,11 @@ async def test_a_merchant_may_be_his_own_partner(
 async def test_verify_reports_a_wrong_an_unposted_or_a_missing_share(
     pool: Pool, table_owner: Pool, servers: Any, merchant: UUID
 ) -> None:
-    partner = await partner_with(pool, 1_000)
+    partner = await create_partner(pool, 1_000)
     before = await verify(servers.database_url)
     charge_id, payment_id = await paid(pool, merchant, 1_000, partner.integrador_code)
     await refunds(pool, merchant, [(charge_id, payment_id, 10)])
-    await post_all(pool)
+    await post_partner_shares(pool)
     assert await verify(servers.database_url) == before
     kept = await pool.fetch("SELECT * FROM partner_share WHERE payment_id = $1", payment_id)
     for corruption in (
@@ -391,7 +391,7 @@ async def test_changing_an_unknown_partner_or_to_an_impossible_share_is_refused(
 
 
 async def test_partners_are_listed_in_pages(pool: Pool) -> None:
-    made = {(await partner_with(pool, share)).integrador_code: share for share in (0, 1, 10_000)}
+    made = {(await create_partner(pool, share)).integrador_code: share for share in (0, 1, 10_000)}
     found: list[Any] = []
     async with session(pool) as conn:
         while page := await list_integrators(conn, after=found[-1].integrador_code if found else "", limit=2):
@@ -432,7 +432,7 @@ async def test_a_partner_set_up_on_the_command_line_earns_shares_and_returns_the
         made = system.json("integrator", "create", "Parceira", "--share", "2.5", "--account-id", account_id)
         code = made.pop("integrador_code")
         assert made == {"name": "Parceira", "account_id": account_id, "active": True, "share": "2.50"}
-        charge = await issued(merchant.sandbox, "100.00", integrador_code=code)
+        charge = await issue_boleto(merchant.sandbox, "100.00", integrador_code=code)
         assert (await merchant.sandbox.pay(charge["charge_id"])).status == 200
         ledger = await until_answer(lambda: partner.sandbox.ledger())
         payment = (await merchant.sandbox.charge(charge["charge_id"]))["payment"]
@@ -482,7 +482,7 @@ async def test_a_share_is_held_and_a_refund_meanwhile_takes_back_its_part(
 ) -> None:
     """Holding a share prevents a fraud: a merchant who is also the partner pays his own boleto, withdraws the share and
     refunds the payment to himself."""
-    partner = await partner_with(pool, 1_000)
+    partner = await create_partner(pool, 1_000)
     assert partner.account_id is not None
     now = to_millisecond(datetime.now(UTC))
     charge_id, payment_id = await paid(pool, merchant, 10_000, partner.integrador_code, now=now)
@@ -508,7 +508,7 @@ async def test_a_share_is_held_and_a_refund_meanwhile_takes_back_its_part(
 
 
 async def test_a_sandbox_share_is_dated_by_the_partners_sandbox_clock(pool: Pool, merchant: UUID) -> None:
-    partner, now = await partner_with(pool, 1_000), to_millisecond(datetime.now(UTC))
+    partner, now = await create_partner(pool, 1_000), to_millisecond(datetime.now(UTC))
     assert partner.account_id is not None
     async with transaction(pool) as conn:
         await advance_clock(conn, partner.account_id, 30 * 86_400, now=now)
@@ -523,7 +523,7 @@ async def test_a_sandbox_share_is_dated_by_the_partners_sandbox_clock(pool: Pool
 
 
 async def test_sandbox_shares_are_not_held(pool: Pool, merchant: UUID) -> None:
-    partner = await partner_with(pool, 1_000)
+    partner = await create_partner(pool, 1_000)
     assert partner.account_id is not None
     await paid(pool, merchant, 10_000, partner.integrador_code, test=True)
     await _post_due_shares(pool, partner.account_id, held=timedelta(days=180), now=datetime.now(UTC))

@@ -24,7 +24,7 @@ from domain.withdrawal import Withdrawal
 from runtime.ids import new_id
 from runtime.postgres import Pool, transaction
 from tests.support.banking import make_account, utc_now
-from tests.support.wallet import put_money
+from tests.support.wallet import credit_wallet
 
 NEW = PayoutKey("financeiro@loja.example.com", "11222333000181")
 MOMENT = timedelta(milliseconds=1)
@@ -71,7 +71,7 @@ class Account:
 @pytest_asyncio.fixture(loop_scope="session")
 async def account(pool: Pool) -> AsyncIterator[Account]:
     account_id = await make_account(pool)
-    await put_money(pool, account_id, 10_000)
+    await credit_wallet(pool, account_id, 10_000)
     yield Account(pool, account_id)
     # Workers of other tests must not send these withdrawals.
     await pool.execute("DELETE FROM bank_order WHERE account_id = $1", account_id)

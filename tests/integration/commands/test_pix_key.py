@@ -15,8 +15,8 @@ from readmodels.money.withdrawal import find_destination
 from runtime.ids import new_id
 from runtime.postgres import Pool, transaction
 from tests.support.banking import make_account, utc_now
-from tests.support.dashboard import person_of
-from tests.support.merchant import books_of, new_merchant, until_answer
+from tests.support.dashboard import owner_in_browser
+from tests.support.merchant import database_of, new_merchant, until_answer
 from tests.support.system import System
 
 KEYS = ("52998224725", "11222333000181", "+5511987654321", "loja@example.com", "123e4567-e89b-42d3-a456-426614174000")
@@ -102,7 +102,7 @@ async def test_accounts_without_a_key_of_their_own_receive_under_the_platforms_k
 
 
 async def test_a_key_set_on_the_command_line_reaches_the_bank_and_the_owners_audit_log(system: System) -> None:
-    async with new_merchant(system) as merchant, books_of(system) as books:
+    async with new_merchant(system) as merchant, database_of(system) as books:
         account_id = str(merchant.record.account_id)
 
         async def key_at_bank(charge_id: str) -> str:
@@ -129,7 +129,7 @@ async def test_a_key_set_on_the_command_line_reaches_the_bank_and_the_owners_aud
 
         await until_answer(in_force)
         assert await key_at_bank(before) == account_id
-        async with person_of(system.app_url, merchant.record) as owner:
+        async with owner_in_browser(system.app_url, merchant.record) as owner:
             page = (await owner.opened("/painel/auditoria")).text
             assert "Trocou a chave Pix da conta" in page
             assert "+551***4321" in page

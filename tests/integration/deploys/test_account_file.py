@@ -28,7 +28,7 @@ from readmodels.verify import verify
 from runtime.postgres import connect
 from tests.support.api_process import ApiProcess, api_process
 from tests.support.database import own_database, owner_of
-from tests.support.pictures import a_logo
+from tests.support.pictures import draw_logo
 from tests.support.receiving import receiving
 from tests.support.system import ROOT, System, remove_home, temporary_home, until
 
@@ -109,7 +109,7 @@ class Source:
         self.account_id = str(merchant["account_id"])
         self.key = secrets.token_hex(8)
         self.seen: dict[str, dict[str, bytes]] = {}
-        self.logo = read_logo(a_logo())
+        self.logo = read_logo(draw_logo())
 
     def client(self, mode: str) -> Client:
         return Client(self.system.base_url, self.merchant[mode])

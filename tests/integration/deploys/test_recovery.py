@@ -28,7 +28,7 @@ from tests.support.banking import CLIENT, SECRET_KEY, make_account, utc_now, wor
 from tests.support.boleto_bank import RunningBoletoBank, running_boleto_bank
 from tests.support.database import own_database, owner_of
 from tests.support.system import ROOT
-from tests.support.wallet import put_money
+from tests.support.wallet import credit_wallet
 from workers.context import Context
 from workers.orders.outgoing import claim_money
 from workers.orders.withdrawal import WithdrawalOrderWorker
@@ -117,7 +117,7 @@ async def test_payouts_of_a_restored_database_are_held_until_compared_with_the_b
     restored: Restored,
 ) -> None:
     account_id = await make_account(restored.pool)
-    await put_money(restored.pool, account_id, 10_000)
+    await credit_wallet(restored.pool, account_id, 10_000)
     asked = await restored.withdraw(account_id)
     await restored.order_refund(account_id, "refund_transfer", cents=500)
     await restored.order_refund(account_id, "refund_return", cents=70)

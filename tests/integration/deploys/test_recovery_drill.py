@@ -24,7 +24,7 @@ from tests.integration.deploys.test_recovery import Restored
 from tests.support.banking import make_account, make_charges, utc_now, worker_context
 from tests.support.boleto_bank import RunningBoletoBank, new_boleto, running_boleto_bank
 from tests.support.database import own_database, owner_of
-from tests.support.wallet import balance_of, put_money
+from tests.support.wallet import balance_of, credit_wallet
 from workers.incoming.pix_payments import book_pix
 from workers.incoming.statement import compare_statement
 from workers.orders.withdrawal import WithdrawalOrderWorker
@@ -169,7 +169,7 @@ async def test_what_differs_from_the_banks_books_is_reported_and_not_changed(
         async with open_drill(servers, before_url, bank) as before:
             account_id = await make_account(before.pool)
             (charge_id,) = await create_charges(before.pool, bank, account_id, 1)
-            await put_money(before.pool, account_id, 3000)
+            await credit_wallet(before.pool, account_id, 3000)
             end_to_end_id = await pay_at_bank(bank, charge_id, 2000)
             await book_pix(before.context, "001", await payments_at_bank(bank))
             await bank.pool.execute("UPDATE simulated_pix SET amount_cents = 1900")

@@ -27,12 +27,12 @@ from tests.support.dashboard import (
     Person,
     Seen,
     a_merchant,
-    colleague_of,
-    person_of,
+    colleague_in_browser,
+    owner_in_browser,
     settings_with,
-    staff_of,
+    staff_in_browser,
 )
-from tests.support.mailed import letters_to, mailed_link, words_of
+from tests.support.mailed import letters_to, mailed_link, plain_text_of
 from tests.support.pages import serving
 
 RECOVER = "/painel/recuperar"
@@ -53,7 +53,7 @@ class Environment(NamedTuple):
     async def words(self, email: str) -> str:
         """The text of every mail sent to this address."""
         letters = await letters_to(self.pool, self.settings, email, now=self.clock.now())
-        return " ".join(" ".join(f"{each['Subject']} {words_of(each)}" for each in letters).split())
+        return " ".join(" ".join(f"{each['Subject']} {plain_text_of(each)}" for each in letters).split())
 
     def visitor(self, email: str = "", root: str = "/painel") -> Person:
         return Person(self.address, email, "", root)
@@ -79,8 +79,8 @@ async def choose_password(person: Person, link: str, password: str = FRESH, agai
 
 async def test_an_owner_who_forgot_the_password_recovers_access_without_help(env: Environment) -> None:
     async with (
-        person_of(env.address, env.merchant) as elsewhere,
-        person_of(env.address, env.merchant, signed_in=False) as owner,
+        owner_in_browser(env.address, env.merchant) as elsewhere,
+        owner_in_browser(env.address, env.merchant, signed_in=False) as owner,
     ):
         assert f'href="{RECOVER}"' in (await owner.opened(ENTRY)).html
         assert (await request_link(owner, owner.email.upper())).status == 200
@@ -102,7 +102,7 @@ async def test_an_owner_who_forgot_the_password_recovers_access_without_help(env
 
 
 async def test_a_link_works_once_within_half_an_hour_and_using_it_ends_the_others(env: Environment) -> None:
-    async with person_of(env.address, env.merchant, signed_in=False) as owner:
+    async with owner_in_browser(env.address, env.merchant, signed_in=False) as owner:
         await request_link(owner)
         first = await env.link(owner.email)
         env.clock.on(HOLDS + timedelta(seconds=1))
@@ -129,7 +129,7 @@ async def test_a_link_works_once_within_half_an_hour_and_using_it_ends_the_other
 
 async def test_changing_the_password_while_signed_in_ends_pending_links(env: Environment) -> None:
     """Another person may have read the mail."""
-    async with person_of(env.address, env.merchant) as owner:
+    async with owner_in_browser(env.address, env.merchant) as owner:
         await request_link(owner)
         link = await env.link(owner.email)
         form, given = await owner.opened("/painel/acesso"), {"password": owner.password, "new": FRESH, "again": FRESH}
@@ -138,7 +138,7 @@ async def test_changing_the_password_while_signed_in_ends_pending_links(env: Env
 
 
 async def test_no_stored_row_contains_the_token_of_a_link(env: Environment) -> None:
-    async with person_of(env.address, env.merchant, signed_in=False) as owner:
+    async with owner_in_browser(env.address, env.merchant, signed_in=False) as owner:
         await request_link(owner)
         link = await env.link(owner.email)
         token = link.rsplit("/", 1)[1]
@@ -152,8 +152,8 @@ async def test_no_stored_row_contains_the_token_of_a_link(env: Environment) -> N
 
 async def test_a_recovery_for_an_unknown_e_mail_gives_the_same_answer_and_does_the_same_work(env: Environment) -> None:
     async with (
-        person_of(env.address, env.merchant, signed_in=False) as owner,
-        staff_of(env.pool, env.address, signed_in=False) as staff,
+        owner_in_browser(env.address, env.merchant, signed_in=False) as owner,
+        staff_in_browser(env.pool, env.address, signed_in=False) as staff,
     ):
         nobody = f"nobody.{secrets.token_hex(4)}@example.com"
         pages, rows = [], []
@@ -175,7 +175,7 @@ async def test_a_recovery_for_an_unknown_e_mail_gives_the_same_answer_and_does_t
 
 
 async def test_recovery_links_are_limited_silently_per_e_mail_and_with_429_per_address(env: Environment) -> None:
-    async with person_of(env.address, env.merchant, signed_in=False) as owner:
+    async with owner_in_browser(env.address, env.merchant, signed_in=False) as owner:
         for _ in range(LINKS + 2):
             assert (await request_link(owner)).status == 200
         words = await env.words(owner.email)
@@ -189,7 +189,7 @@ async def test_recovery_links_are_limited_silently_per_e_mail_and_with_429_per_a
 
 
 async def test_a_recovery_leaves_the_second_factor_on(env: Environment) -> None:
-    async with person_of(env.address, env.merchant, signed_in=False) as owner:
+    async with owner_in_browser(env.address, env.merchant, signed_in=False) as owner:
         await env.pool.execute("UPDATE dashboard_user SET totp_sealed = 'x' WHERE email = $1", owner.email)
         await request_link(owner)
         assert (await choose_password(owner, await env.link(owner.email))).status == 303
@@ -219,7 +219,7 @@ async def test_a_link_for_staff_works_in_the_staff_section_only(env: Environment
 async def test_an_invited_person_chooses_a_password_and_gets_the_access_of_the_role(env: Environment) -> None:
     email = f"ana.{secrets.token_hex(4)}@example.com"
     ana = env.visitor(email)
-    async with person_of(env.address, env.merchant) as owner:
+    async with owner_in_browser(env.address, env.merchant) as owner:
         made = await owner.post(TEAM, on=TEAM, name="Ana Lima", email=email.upper(), role="finance")
         assert made.where == f"{TEAM}?feito=convite"
         page = await owner.opened(TEAM)
@@ -248,7 +248,7 @@ async def test_an_invited_person_chooses_a_password_and_gets_the_access_of_the_r
 async def test_inviting_an_e_mail_does_not_reveal_that_it_belongs_to_another_account(env: Environment) -> None:
     other = await a_merchant(env.pool, "Outra Loja")
     taken, free = other.dashboard.email, f"livre.{secrets.token_hex(4)}@example.com"
-    async with person_of(env.address, env.merchant) as owner:
+    async with owner_in_browser(env.address, env.merchant) as owner:
         answers = []
         for email in (taken, free):
             seen = await owner.post(TEAM, on=TEAM, name="Ana", email=email, role="owner")
@@ -257,12 +257,12 @@ async def test_inviting_an_e_mail_does_not_reveal_that_it_belongs_to_another_acc
         page = (await owner.opened(TEAM)).html
         assert page.count(taken) == page.count(free)
     letters = await letters_to(env.pool, env.settings, taken, now=env.clock.now())
-    said = words_of(letters[-1])
+    said = plain_text_of(letters[-1])
     assert "já entra em outra conta" in " ".join(said.split())
     assert "/recuperar/" not in said
     assert await env.pool.fetchval("SELECT account_id FROM dashboard_user WHERE email = $1", taken) == other.account_id
     # A recovery for that e-mail does not admit its reader to the inviting account either.
-    async with person_of(env.address, other, signed_in=False) as reader:
+    async with owner_in_browser(env.address, other, signed_in=False) as reader:
         await request_link(reader)
         assert "Outra Loja" in (await reader.opened(await env.link(taken))).text
 
@@ -272,7 +272,7 @@ async def test_an_expired_invitation_link_is_renewed_by_the_owner_or_by_the_invi
 ) -> None:
     email = f"ana.{secrets.token_hex(4)}@example.com"
     ana = env.visitor(email)
-    async with person_of(env.address, env.merchant) as owner:
+    async with owner_in_browser(env.address, env.merchant) as owner:
         await owner.post(TEAM, on=TEAM, name="Ana", email=email, role="support")
         old = await env.link(email)
         env.clock.on(HOLDS + timedelta(seconds=1))
@@ -304,8 +304,8 @@ async def test_removing_or_demoting_an_owner_withdraws_the_owners_pending_invita
     mine, theirs = (f"{name}.{secrets.token_hex(4)}@example.com" for name in ("eu", "ana"))
     other = env.visitor(mine)
     async with (
-        person_of(env.address, env.merchant) as owner,
-        colleague_of(env.pool, env.address, env.merchant, "owner") as leaving,
+        owner_in_browser(env.address, env.merchant) as owner,
+        colleague_in_browser(env.pool, env.address, env.merchant, "owner") as leaving,
     ):
         assert (await leaving.post(TEAM, on=TEAM, name="Eu", email=mine, role="owner")).status == 303
         assert (await owner.post(TEAM, on=TEAM, name="Ana", email=theirs, role="support")).status == 303
@@ -328,14 +328,14 @@ async def test_removing_or_demoting_an_owner_withdraws_the_owners_pending_invita
 async def test_an_invitation_ends_after_a_week(env: Environment) -> None:
     email = f"ana.{secrets.token_hex(4)}@example.com"
     ana = env.visitor(email)
-    async with person_of(env.address, env.merchant) as owner:
+    async with owner_in_browser(env.address, env.merchant) as owner:
         await owner.post(TEAM, on=TEAM, name="Ana", email=email, role="support")
     await env.link(email)
     env.clock.on(INVITED)
     try:
         await request_link(ana)
         assert (await env.words(email)).count("Escolha a sua senha Olá") <= 1
-        async with person_of(env.address, env.merchant) as owner:
+        async with owner_in_browser(env.address, env.merchant) as owner:
             assert email not in (await owner.opened(TEAM)).text
     finally:
         await ana.http.close()
@@ -347,8 +347,8 @@ async def test_an_invitation_ends_after_a_week(env: Environment) -> None:
 async def test_an_owner_sends_a_colleague_an_access_link_without_seeing_a_password(env: Environment) -> None:
     path = f"{TEAM}/acesso"
     async with (
-        person_of(env.address, env.merchant) as owner,
-        colleague_of(env.pool, env.address, env.merchant, "support") as person,
+        owner_in_browser(env.address, env.merchant) as owner,
+        colleague_in_browser(env.pool, env.address, env.merchant, "support") as person,
     ):
         assert (await owner.post(path, on=TEAM, email=person.email)).status == 400
         await env.pool.execute("UPDATE dashboard_user SET totp_sealed = 'x' WHERE email = $1", person.email)
@@ -401,7 +401,7 @@ async def test_the_platform_sends_an_owner_a_link_and_clears_the_second_factor_o
 
 
 async def test_a_sign_in_from_an_unknown_browser_is_mailed_to_its_user_once(env: Environment) -> None:
-    async with person_of(env.address, env.merchant, signed_in=False) as owner:
+    async with owner_in_browser(env.address, env.merchant, signed_in=False) as owner:
         page = await owner.get(ENTRY)
         fields = {"csrf": page.hidden()["csrf"], "email": owner.email, "password": owner.password}
         agent = {"User-Agent": "Mozilla/5.0 (X11; Linux x86_64) http://evil.example Firefox/130.0"}

@@ -15,7 +15,7 @@ from domain.mode import Mode, Owner
 from readmodels.money.anomalies import AnomalyFilters, anomalies_everywhere
 from runtime.postgres import session, transaction
 from runtime.seal import Seal
-from tests.support.dashboard import Books, Person, a_merchant, colleague_of, person_of, settings_with
+from tests.support.dashboard import Books, Person, a_merchant, colleague_in_browser, owner_in_browser, settings_with
 from tests.support.pages import serving
 
 SETTINGS = settings_with()
@@ -24,7 +24,10 @@ SETTINGS = settings_with()
 @pytest_asyncio.fixture(loop_scope="session")
 async def shop(pool: Any) -> AsyncIterator[Any]:
     merchant = await a_merchant(pool)
-    async with serving(pool, lambda: datetime.now(UTC), SETTINGS) as address, person_of(address, merchant) as owner:
+    async with (
+        serving(pool, lambda: datetime.now(UTC), SETTINGS) as address,
+        owner_in_browser(address, merchant) as owner,
+    ):
         yield owner, Books(pool, merchant.account_id, Seal(SETTINGS.secret_key)), address, merchant
 
 
@@ -62,7 +65,7 @@ async def test_an_anomaly_of_any_age_stays_on_the_first_page_until_resolved_with
     assert owner.email in after
     assert not await is_on_first_page(owner)
     assert "Resolveu um pagamento com divergência" in (await owner.opened("/painel/auditoria")).text
-    async with colleague_of(books.pool, address, merchant, "support") as support:
+    async with colleague_in_browser(books.pool, address, merchant, "support") as support:
         seen = await support.opened(page)
         assert "Marcar como resolvida" not in seen.text
         assert (await support.post(page, note="eu não")).status == 403
@@ -78,7 +81,7 @@ async def test_pages_that_show_an_anomaly_link_to_its_resolution_until_it_is_res
         seen = await owner.opened(place)
         assert link.search(seen.html), place
         assert re.search(rf'<a class="chip chip-warn" href="{page}">Pago em duplicidade</a>', seen.html), place
-    async with colleague_of(books.pool, address, merchant, "support") as support:
+    async with colleague_in_browser(books.pool, address, merchant, "support") as support:
         for place in places:
             assert not link.search((await support.opened(place)).html), place
     assert (await owner.post(page, on=page, note="crédito no pedido 1042")).status == 303

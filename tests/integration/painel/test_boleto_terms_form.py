@@ -13,7 +13,7 @@ import pytest_asyncio
 from domain.boleto.business_days import effective_due_date
 from domain.brazilian import brl
 from tests.support.boleto_merchant import in_days, redate
-from tests.support.dashboard import Person, person_of
+from tests.support.dashboard import Person, owner_in_browser
 from tests.support.merchant import ApiMerchant, new_merchant
 from tests.support.system import System
 
@@ -33,7 +33,7 @@ class Environment(NamedTuple):
 
 @pytest_asyncio.fixture(loop_scope="session")
 async def env(system: System) -> AsyncIterator[Environment]:
-    async with new_merchant(system) as merchant, person_of(system.app_url, merchant.record) as owner:
+    async with new_merchant(system) as merchant, owner_in_browser(system.app_url, merchant.record) as owner:
         yield Environment(merchant, owner)
 
 

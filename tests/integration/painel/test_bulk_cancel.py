@@ -9,7 +9,7 @@ from uuid import UUID, uuid4
 import pytest_asyncio
 
 from runtime.seal import Seal
-from tests.support.dashboard import Books, a_merchant, colleague_of, person_of, settings_with
+from tests.support.dashboard import Books, a_merchant, colleague_in_browser, owner_in_browser, settings_with
 from tests.support.pages import serving
 
 SETTINGS = settings_with()
@@ -20,7 +20,10 @@ NBSP = "\u00a0"
 @pytest_asyncio.fixture(loop_scope="session")
 async def shop(pool: Any) -> AsyncIterator[Any]:
     merchant = await a_merchant(pool)
-    async with serving(pool, lambda: datetime.now(UTC), SETTINGS) as address, person_of(address, merchant) as owner:
+    async with (
+        serving(pool, lambda: datetime.now(UTC), SETTINGS) as address,
+        owner_in_browser(address, merchant) as owner,
+    ):
         yield owner, Books(pool, merchant.account_id, Seal(SETTINGS.secret_key)), address, merchant
 
 
@@ -85,7 +88,7 @@ async def test_a_bulk_cancel_takes_only_pending_charges_of_the_account_and_mode_
     assert (many.status, "Escolha na lista" in many.text) == (400, True)
     late = await owner.post(CANCEL, on=LIST, charge=[lapsed.charge_id])
     assert (late.status, "Nenhuma das escolhidas está em aberto" in late.text) == (400, True)
-    async with colleague_of(books.pool, address, merchant, "developer") as developer:
+    async with colleague_in_browser(books.pool, address, merchant, "developer") as developer:
         assert "Cancelar selecionadas" not in (await developer.opened(LIST)).text
         assert (await developer.post(CANCEL, charge=mine.charge_id, sure="yes")).status == 403
     stands = "SELECT status FROM charge WHERE charge_id = $1"

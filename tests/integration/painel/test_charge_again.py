@@ -21,7 +21,7 @@ from readmodels.dashboard.known_payer import KnownPayer
 from runtime.ids import new_token
 from runtime.postgres import transaction
 from runtime.seal import CHARGE_PAYER, SCHEDULE_PAYER, Seal
-from tests.support.dashboard import Books, Seen, a_merchant, colleague_of, person_of, settings_with
+from tests.support.dashboard import Books, Seen, a_merchant, colleague_in_browser, owner_in_browser, settings_with
 from tests.support.pages import serving
 from web.painel.charges.prefill import payer_fields
 from web.painel.page_request import PageRequest
@@ -43,7 +43,10 @@ async def shop(pool: Any) -> AsyncIterator[Any]:
     async with pool.acquire() as conn:
         places = [Location(uuid4().int % 10**9, f"bank.example/{new_token()}") for _ in range(4)]
         await add_to_pool(conn, Mode.PRODUCTION, "001", places)
-    async with serving(pool, lambda: datetime.now(UTC), SETTINGS) as address, person_of(address, merchant) as owner:
+    async with (
+        serving(pool, lambda: datetime.now(UTC), SETTINGS) as address,
+        owner_in_browser(address, merchant) as owner,
+    ):
         yield owner, Books(pool, merchant.account_id, SEAL), address, merchant
 
 
@@ -200,7 +203,7 @@ async def test_an_unknown_charge_or_one_of_another_account_or_mode_prefills_noth
     searched = await owner.post(NEW, on=NEW, **PIX, payer_document=DOCUMENT, buscar="pagador")
     assert "Nenhuma cobrança com este CPF ou CNPJ" in searched.text
     doc = await books.charge(payer=PAYER)
-    async with colleague_of(books.pool, address, merchant, "developer") as developer:
+    async with colleague_in_browser(books.pool, address, merchant, "developer") as developer:
         assert "Cobrar de novo" not in (await developer.opened(f"/painel/cobrancas/{doc.charge_id}")).text
         assert (await developer.get(f"{NEW}?de={doc.charge_id}")).status == 403
 
@@ -289,7 +292,7 @@ async def test_payers_of_other_accounts_or_of_the_other_mode_are_not_offered(sho
     new = "/painel/teste/cobrancas/nova"
     chosen = await owner.post(NEW, on=NEW, **PIX, pagador=theirs.charge_id)
     assert (field_values(chosen)["payer_name"], "não está mais na lista" in chosen.text) == ("", True)
-    async with colleague_of(books.pool, address, merchant, "developer") as developer:
+    async with colleague_in_browser(books.pool, address, merchant, "developer") as developer:
         # A role that sees payers masked creates no production charges; payers of test charges are invented.
         assert (await developer.get(NEW)).status == 403
         asked: dict[str, Any] = {"payer_query": "silva", "buscar": "pagador"}

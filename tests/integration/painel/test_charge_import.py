@@ -22,7 +22,15 @@ from domain.instants import SAO_PAULO
 from domain.mode import Mode
 from runtime.ids import new_token
 from runtime.seal import Seal
-from tests.support.dashboard import Books, Person, Seen, a_merchant, colleague_of, person_of, settings_with
+from tests.support.dashboard import (
+    Books,
+    Person,
+    Seen,
+    a_merchant,
+    colleague_in_browser,
+    owner_in_browser,
+    settings_with,
+)
 from tests.support.pages import serving
 from web.painel.charges.sheets.fault import SheetFault
 from web.painel.charges.sheets.rows import ROWS_MAX, read_sheet
@@ -45,7 +53,10 @@ async def shop(pool: Any) -> AsyncIterator[Any]:
     async with pool.acquire() as conn:
         places = [Location(uuid4().int % 10**9, f"bank.example/{new_token()}") for _ in range(30)]
         await add_to_pool(conn, Mode.PRODUCTION, "001", places)
-    async with serving(pool, lambda: datetime.now(UTC), SETTINGS) as address, person_of(address, merchant) as owner:
+    async with (
+        serving(pool, lambda: datetime.now(UTC), SETTINGS) as address,
+        owner_in_browser(address, merchant) as owner,
+    ):
         yield owner, Books(pool, merchant.account_id, Seal(SETTINGS.secret_key)), address, merchant
 
 
@@ -261,7 +272,7 @@ async def test_the_template_sheet_can_be_downloaded_and_is_read_as_a_sheet_witho
             assert f'filename="cobrancas-modelo.{kind}"' in answer.headers["Content-Disposition"]
             blank = await answer.read()
         assert "nenhuma linha" in (await upload(owner, blank)).text
-    async with colleague_of(pool, address, merchant, "developer") as developer:
+    async with colleague_in_browser(pool, address, merchant, "developer") as developer:
         assert (await developer.get(f"{IMPORT}/modelo.xlsx")).status == 403
         assert (await developer.get("/painel/teste/cobrancas/importar/modelo.xlsx")).status == 200
 
@@ -373,13 +384,13 @@ async def test_an_upload_needs_the_form_token_the_role_and_a_size_within_the_lim
     foreign = aiohttp.FormData({"csrf": "x", "once": str(uuid4())})
     foreign.add_field("file", SHEET.encode(), filename="c.csv")
     assert (await owner.ask("POST", IMPORT, data=foreign)).status == 403
-    async with colleague_of(pool, address, merchant, "developer") as developer:
+    async with colleague_in_browser(pool, address, merchant, "developer") as developer:
         assert (await developer.get(IMPORT)).status == 403
         assert "Importar planilha" not in (await developer.opened("/painel/cobrancas")).text
     large = await upload(owner, b"x" * 600_000)
     assert large.status == 413
     pending = await a_merchant(pool, kyc="pending")
-    async with person_of(address, pending) as other:
+    async with owner_in_browser(address, pending) as other:
         seen = await upload(other, SHEET, "/painel/teste/cobrancas/importar")
         assert (seen.status, "3 cobranças" in seen.text) == (200, True)
         assert "Cadastro em análise" in (await other.opened(IMPORT)).text

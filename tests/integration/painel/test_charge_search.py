@@ -13,7 +13,7 @@ from domain.mode import Mode, Owner
 from readmodels.charges import newest_search
 from readmodels.dashboard import known_payer
 from runtime.seal import Seal
-from tests.support.dashboard import Books, Person, a_merchant, colleague_of, person_of, settings_with
+from tests.support.dashboard import Books, Person, a_merchant, colleague_in_browser, owner_in_browser, settings_with
 from tests.support.pages import serving
 
 DOCUMENT = "52998224725"
@@ -24,7 +24,10 @@ async def shop(pool: Any) -> AsyncIterator[Any]:
     """A merchant's owner at the dashboard, and the merchant's books."""
     settings = settings_with()
     merchant = await a_merchant(pool)
-    async with serving(pool, lambda: datetime.now(UTC), settings) as address, person_of(address, merchant) as owner:
+    async with (
+        serving(pool, lambda: datetime.now(UTC), settings) as address,
+        owner_in_browser(address, merchant) as owner,
+    ):
         yield owner, Books(pool, merchant.account_id, Seal(settings.secret_key)), address, merchant
 
 
@@ -40,7 +43,7 @@ async def test_the_list_and_its_csv_show_each_payer_except_to_roles_that_see_pay
     await books.charge(1250, external_id="ped-1", payer={"name": "Maria da Silva", "document": DOCUMENT})
     assert "Maria da Silva" in (await owner.opened("/painel/cobrancas")).text
     assert "Maria da Silva;***.982.247-**" in (await owner.opened("/painel/cobrancas.csv")).html
-    async with colleague_of(books.pool, address, merchant, "developer") as developer:
+    async with colleague_in_browser(books.pool, address, merchant, "developer") as developer:
         text = (await developer.opened("/painel/cobrancas")).text + (
             await developer.opened("/painel/cobrancas.csv")
         ).html
@@ -166,7 +169,7 @@ async def test_a_charge_is_found_by_words_of_its_payers_name_or_e_mail(shop: Any
 async def test_roles_that_see_payers_masked_find_no_charge_by_payer_name(shop: Any) -> None:
     _, books, address, merchant = shop
     await books.charge(77_70, external_id="so-valor", payer={"name": "João Batista"})
-    async with colleague_of(books.pool, address, merchant, "developer") as developer:
+    async with colleague_in_browser(books.pool, address, merchant, "developer") as developer:
         seen = await developer.ask("GET", "/painel/cobrancas/busca", params={"q": "joao"})
         assert "Nenhuma cobrança tem joao" in seen.text
         assert "so-valor" not in seen.text

@@ -8,7 +8,7 @@ import pytest
 import pytest_asyncio
 
 from runtime.seal import Seal
-from tests.support.dashboard import Books, Person, a_merchant, colleague_of, person_of, settings_with
+from tests.support.dashboard import Books, Person, a_merchant, colleague_in_browser, owner_in_browser, settings_with
 from tests.support.pages import serving
 
 SETTINGS = settings_with()
@@ -18,7 +18,10 @@ PAGE, FORM = "/painel/empresa", "/painel/empresa/contato"
 @pytest_asyncio.fixture(loop_scope="session")
 async def shop(pool: Any) -> AsyncIterator[Any]:
     merchant = await a_merchant(pool)
-    async with serving(pool, lambda: datetime.now(UTC), SETTINGS) as address, person_of(address, merchant) as owner:
+    async with (
+        serving(pool, lambda: datetime.now(UTC), SETTINGS) as address,
+        owner_in_browser(address, merchant) as owner,
+    ):
         yield owner, Books(pool, merchant.account_id, Seal(SETTINGS.secret_key)), address, merchant
 
 
@@ -76,6 +79,6 @@ async def test_an_invalid_contact_is_refused_beside_its_field(shop: Any, fields:
 
 async def test_only_owners_may_change_the_contact(shop: Any) -> None:
     _, books, address, merchant = shop
-    async with colleague_of(books.pool, address, merchant, "finance") as finance:
+    async with colleague_in_browser(books.pool, address, merchant, "finance") as finance:
         assert "Salvar contato" not in (await finance.opened(PAGE)).text
         assert (await finance.post(FORM, phone="(11) 98765-4321")).status == 403

@@ -13,7 +13,7 @@ import pytest_asyncio
 from commands.merchants.merchants import MerchantCreated
 from runtime.postgres import Pool
 from runtime.seal import Seal
-from tests.support.dashboard import Books, Person, a_merchant, person_of, settings_with
+from tests.support.dashboard import Books, Person, a_merchant, owner_in_browser, settings_with
 from tests.support.pages import CHROMIUM, Command, Evaluate, serving, tab, until
 
 pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="no browser on this machine")
@@ -103,7 +103,10 @@ async def browser(pool: Pool, tmp_path_factory: pytest.TempPathFactory) -> Async
     merchant: MerchantCreated = await a_merchant(pool, LONG)
     books = Books(pool, merchant.account_id, Seal(SETTINGS.secret_key))
     now = datetime.now(UTC)
-    async with serving(pool, lambda: datetime.now(UTC), SETTINGS) as address, person_of(address, merchant) as owner:
+    async with (
+        serving(pool, lambda: datetime.now(UTC), SETTINGS) as address,
+        owner_in_browser(address, merchant) as owner,
+    ):
         await owner.post("/painel/webhooks", on="/painel/webhooks", url="https://example.com/" + "muito-longo" * 20)
         payer = {"name": LONG, "document": "52998224725", "email": "x" * 60 + "@example.com"}
         paid = await books.charge(99_999_999_99, external_id="referência" * 20, payer=payer)
@@ -238,7 +241,7 @@ async def test_tables_of_money_need_no_sideways_scrolling_on_phones_and_tablets(
         await books.paid(charge, cents, cents)
     # A row with a checkbox, and a payer's name with words longer than its column.
     await books.charge(99_999_999_99, external_id="contrato-7", payer={"name": LONG})
-    async with person_of(browser.address, merchant) as owner:
+    async with owner_in_browser(browser.address, merchant) as owner:
         refund = f"/painel/cobrancas/{charge.charge_id}/devolver"
         form = await owner.opened(refund)
         payment_id = re.findall(r'name="payment_id" type="radio" value="([^"]+)"', form.html)[0]

@@ -12,7 +12,7 @@ import pytest_asyncio
 from commands.merchants.merchants import ALL_SCOPES, MerchantCreated
 from commands.people.credentials import CREDENTIALS_MAX
 from runtime.postgres import Pool
-from tests.support.dashboard import Person, Seen, a_merchant, person_of, settings_with
+from tests.support.dashboard import Person, Seen, a_merchant, owner_in_browser, settings_with
 from tests.support.in_process import Api, Reply
 from tests.support.pages import serving
 
@@ -39,7 +39,7 @@ class Environment(NamedTuple):
 @pytest_asyncio.fixture(loop_scope="session")
 async def env(pool: Pool, api: Api) -> AsyncIterator[Environment]:
     clock, merchant = Clock(), await a_merchant(pool)
-    async with serving(pool, clock.now, settings_with()) as address, person_of(address, merchant) as person:
+    async with serving(pool, clock.now, settings_with()) as address, owner_in_browser(address, merchant) as person:
         yield Environment(merchant, person, api, clock)
 
 

@@ -27,8 +27,16 @@ from runtime.ids import new_token
 from runtime.postgres import Pool, open_pool, transaction
 from runtime.seal import CHARGE_PAYER, Seal
 from tests.conftest import Servers
-from tests.support.dashboard import Books, Person, Seen, a_merchant, colleague_of, person_of, settings_with
-from tests.support.orders import ever
+from tests.support.dashboard import (
+    Books,
+    Person,
+    Seen,
+    a_merchant,
+    colleague_in_browser,
+    owner_in_browser,
+    settings_with,
+)
+from tests.support.orders import including_ended_orders
 from tests.support.pages import serving
 from web.painel.table import TABLE
 
@@ -100,7 +108,7 @@ class Environment(NamedTuple):
 @pytest_asyncio.fixture(loop_scope="session")
 async def env(pool: Pool, address: str) -> AsyncIterator[Environment]:
     merchant = await a_merchant(pool)
-    async with person_of(address, merchant) as owner:
+    async with owner_in_browser(address, merchant) as owner:
         yield Environment(merchant, Books(pool, merchant.account_id, SEAL), owner)
 
 
@@ -158,7 +166,9 @@ async def test_a_charge_created_in_the_dashboard_is_stored_and_registered_like_o
     assert await env.books.pool.fetchval(by_document, UUID(doc.charge_id)) == SEAL.blind("52998224725")
     assert "5303986540" in (doc.qr_code or "")
     # In production a bank order waits for the worker; in test mode the simulated bank has the cob already.
-    kinds = await env.books.pool.fetch(ever("SELECT kind FROM bank_order WHERE charge_id = $1"), UUID(doc.charge_id))
+    kinds = await env.books.pool.fetch(
+        including_ended_orders("SELECT kind FROM bank_order WHERE charge_id = $1"), UUID(doc.charge_id)
+    )
     at_bank = "SELECT count(*) FROM simulated_cob WHERE world = 'sandbox' AND status = 'ATIVA' AND txid = $1"
     assert [row["kind"] for row in kinds] == ([] if test else ["cob_register"])
     assert await env.books.pool.fetchval(at_bank, doc.txid) == int(test)
@@ -245,7 +255,7 @@ async def test_a_boleto_form_reports_every_faulty_field_at_once(env: Environment
 
 async def test_an_account_that_is_not_approved_creates_test_charges_only(pool: Pool, address: str) -> None:
     merchant = await a_merchant(pool, kyc="pending")
-    async with person_of(address, merchant) as owner:
+    async with owner_in_browser(address, merchant) as owner:
         assert "Cadastro em análise" in (await owner.opened(NEW)).text
         seen = await owner.post(NEW, **PIX)
         assert (seen.status, "ainda não podem ser criadas" in seen.text) == (403, True)
@@ -490,7 +500,7 @@ async def test_a_schedule_of_another_account_answers_like_an_unknown_one(
 ) -> None:
     done = await env.owner.post(NEW_SCHEDULE, on=NEW_SCHEDULE, **SCHEDULE)
     path = f"/painel/programacoes/{id_in(done.where)}"
-    async with person_of(address, await a_merchant(pool)) as stranger:
+    async with owner_in_browser(address, await a_merchant(pool)) as stranger:
         unknown = await stranger.get(f"/painel/programacoes/{uuid4()}")
         assert (unknown.status, (await stranger.get(path)).html) == (404, unknown.html)
         for word in ("pausar", "retomar", "cancelar"):
@@ -562,7 +572,7 @@ async def test_each_role_opens_and_sends_only_the_forms_it_is_allowed(env: Envir
         },
     }
     for role, pages in wanted.items():
-        async with colleague_of(env.books.pool, address, env.merchant, role) as person:
+        async with colleague_in_browser(env.books.pool, address, env.merchant, role) as person:
             for path, status in pages.items():
                 assert (await person.get(path)).status == status, (role, path)
             page = await person.opened(f"/painel/cobrancas/{doc.charge_id}")
@@ -608,7 +618,7 @@ async def test_a_page_costs_a_bounded_number_of_statements_however_long_its_list
     try:
         async with (
             serving(pool_of_one, lambda: datetime.now(UTC), SETTINGS) as served_at,
-            person_of(served_at, env.merchant) as owner,
+            owner_in_browser(served_at, env.merchant) as owner,
         ):
             for path, length_max in _LENGTH_MAX.items():
                 await owner.opened(path)

@@ -17,7 +17,7 @@ from domain.instants import SAO_PAULO
 from readmodels.charges.charge import ChargeDoc
 from runtime.postgres import Pool
 from runtime.seal import Seal
-from tests.support.dashboard import Books, Person, Seen, a_merchant, person_of, settings_with
+from tests.support.dashboard import Books, Person, Seen, a_merchant, owner_in_browser, settings_with
 from tests.support.pages import serving
 from web.painel.lists import PAGE
 from web.painel.table import TABLE
@@ -42,7 +42,7 @@ class Environment(NamedTuple):
 @pytest_asyncio.fixture(loop_scope="session")
 async def env(pool: Pool, address: str) -> AsyncIterator[Environment]:
     merchant = await a_merchant(pool)
-    async with person_of(address, merchant) as owner:
+    async with owner_in_browser(address, merchant) as owner:
         yield Environment(merchant, Books(pool, merchant.account_id, SEAL), owner)
 
 
@@ -118,7 +118,7 @@ async def test_the_first_page_reports_anomalies_and_a_pending_registration(
     assert "1 pagamento com divergência" in page.text
     assert "Pago em duplicidade" in page.text
     waiting = await a_merchant(pool, kyc="pending")
-    async with person_of(address, waiting) as owner:
+    async with owner_in_browser(address, waiting) as owner:
         assert "Cadastro em análise" in (await owner.opened("/painel")).text
     assert "Cadastro em análise" not in page.text
 
@@ -202,7 +202,7 @@ async def test_an_unknown_filter_is_refused_and_a_foreign_cursor_leads_to_the_fi
     page = await env.owner.opened("/painel/cobrancas")
     link = re.search(r'rel="next" href="([^"]+)"', page.html)
     assert link
-    async with person_of(address, await a_merchant(pool)) as stranger:
+    async with owner_in_browser(address, await a_merchant(pool)) as stranger:
         assert (await stranger.get(f"/painel/cobrancas{link[1]}")).status == 303
     assert (await env.owner.get(f"/painel/teste/cobrancas{link[1]}")).status == 303
 
@@ -376,7 +376,7 @@ async def test_everything_of_another_account_answers_like_an_unknown_path(
             else:
                 seen = await env.owner.post(target, form=form, reason="cancelled", overlap="1h", sure="yes")
             assert answers_like_unknown(seen, unknown), (page.method, target, seen.status)
-    async with person_of(address, theirs) as them:
+    async with owner_in_browser(address, theirs) as them:
         assert "Paga" in (await them.opened(f"/painel/cobrancas/{charges[0].charge_id}")).text
         assert "Em aberto" in (await them.opened(f"/painel/teste/cobrancas/{charges[1].charge_id}")).text
 

@@ -13,7 +13,7 @@ from commands.merchants.merchants import MerchantCreated
 from commands.people.attempts import ADDRESS_ATTEMPTS
 from commands.people.people import PEOPLE_MAX
 from runtime.postgres import Pool
-from tests.support.dashboard import ENTRY, Person, a_merchant, colleague_of, person_of, settings_with
+from tests.support.dashboard import ENTRY, Person, a_merchant, colleague_in_browser, owner_in_browser, settings_with
 from tests.support.pages import serving
 
 TEAM = "/painel/pessoas"
@@ -32,14 +32,14 @@ async def merchant(pool: Pool) -> MerchantCreated:
 
 @pytest_asyncio.fixture(loop_scope="session")
 async def owner(address: str, merchant: MerchantCreated) -> AsyncIterator[Person]:
-    async with person_of(address, merchant) as person:
+    async with owner_in_browser(address, merchant) as person:
         yield person
 
 
 async def test_access_follows_a_changed_role_at_once_and_ends_with_removal(
     address: str, owner: Person, pool: Pool, merchant: MerchantCreated
 ) -> None:
-    async with colleague_of(pool, address, merchant, "finance") as person:
+    async with colleague_in_browser(pool, address, merchant, "finance") as person:
         assert (await person.get("/painel/extrato")).status == 200
         assert (await person.get(TEAM)).status == 403
         assert (await owner.post(f"{TEAM}/perfil", on=TEAM, email=person.email, role="support")).status == 303
@@ -58,7 +58,7 @@ async def test_the_last_owner_stays_even_when_two_owners_remove_each_other(
     for path in ("perfil", "remover"):
         refused = await owner.post(f"{TEAM}/{path}", on=TEAM, email=owner.email, role="support", sure="yes")
         assert (refused.status, "ao menos um proprietário" in refused.text) == (400, True)
-    async with colleague_of(pool, address, merchant, "owner") as other:
+    async with colleague_in_browser(pool, address, merchant, "owner") as other:
         forms = [await owner.opened(TEAM), await other.opened(TEAM)]
         await asyncio.gather(
             owner.post(f"{TEAM}/remover", form=forms[0], email=other.email, sure="yes"),
@@ -114,7 +114,7 @@ async def test_changing_the_password_needs_the_old_one_and_ends_the_other_sessio
     address: str, merchant: MerchantCreated
 ) -> None:
     path, fresh = "/painel/acesso/senha", "  uma senha nova de verdade  "
-    async with person_of(address, merchant) as person, person_of(address, merchant) as elsewhere:
+    async with owner_in_browser(address, merchant) as person, owner_in_browser(address, merchant) as elsewhere:
 
         async def change(password: str, new: str, again: str) -> Any:
             return await person.post(path, password=password, new=new, again=again)

@@ -10,7 +10,7 @@ import pytest
 from domain.instants import SAO_PAULO
 from runtime.postgres import Pool
 from tests.integration.painel.test_merchant_reports import ADD_CHARGES
-from tests.support.dashboard import a_merchant, person_of, settings_with
+from tests.support.dashboard import a_merchant, owner_in_browser, settings_with
 from tests.support.pages import CHROMIUM, serving, tab, until
 
 pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="no browser on this machine")
@@ -31,7 +31,7 @@ async def test_a_printed_report_splits_no_amount_and_names_the_merchant(
         await pool.execute(ADD_CHARGES, merchant.account_id, "issued", today, status, 120, 98_765_432_10)
     async with (
         serving(pool, lambda: datetime.now(UTC), SETTINGS) as address,
-        person_of(address, merchant) as owner,
+        owner_in_browser(address, merchant) as owner,
         tab(tmp_path / "profile") as (command, evaluate),
     ):
         await command("Network.setCookie", name="painel", value=owner.cookie(), url=address)

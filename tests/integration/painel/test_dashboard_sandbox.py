@@ -12,8 +12,8 @@ from domain.brazilian import moment
 from readmodels.charges.charge import ChargeDoc, read_doc
 from runtime.postgres import Pool
 from runtime.seal import Seal
-from tests.support.boleto_merchant import issued
-from tests.support.dashboard import Books, Person, a_merchant, person_of, settings_with
+from tests.support.boleto_merchant import issue_boleto
+from tests.support.dashboard import Books, Person, a_merchant, owner_in_browser, settings_with
 from tests.support.merchant import new_merchant
 from tests.support.pages import serving
 from tests.support.system import System
@@ -53,7 +53,7 @@ class Environment(NamedTuple):
 @pytest_asyncio.fixture(loop_scope="session")
 async def env(pool: Pool, address: str) -> AsyncIterator[Environment]:
     merchant = await a_merchant(pool)
-    async with person_of(address, merchant) as owner:
+    async with owner_in_browser(address, merchant) as owner:
         yield Environment(pool, merchant, owner, Books(pool, merchant.account_id, Seal(SETTINGS.secret_key)))
 
 
@@ -162,9 +162,9 @@ async def test_the_simulated_banks_scenarios_are_listed_with_an_example_to_copy(
 
 
 async def test_boletos_are_failed_and_paid_at_the_simulated_bank(system: System) -> None:
-    async with new_merchant(system) as merchant, person_of(system.app_url, merchant.record) as owner:
+    async with new_merchant(system) as merchant, owner_in_browser(system.app_url, merchant.record) as owner:
         client = merchant.sandbox
-        failing, paying = [(await issued(client))["charge_id"] for _ in range(2)]
+        failing, paying = [(await issue_boleto(client))["charge_id"] for _ in range(2)]
         steps: tuple[tuple[str, str, dict[str, Any], str], ...] = (
             (failing, "falhar", {}, "failed"),
             (paying, "pagar-como", {"amount": "150,00", "times": "1"}, "paid"),

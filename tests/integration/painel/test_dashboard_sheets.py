@@ -24,7 +24,15 @@ from readmodels.reports.csv_lines import BOM
 from runtime.postgres import Pool, open_pool
 from runtime.seal import Seal
 from tests.conftest import Servers
-from tests.support.dashboard import Books, Person, Seen, a_merchant, colleague_of, person_of, settings_with
+from tests.support.dashboard import (
+    Books,
+    Person,
+    Seen,
+    a_merchant,
+    colleague_in_browser,
+    owner_in_browser,
+    settings_with,
+)
 from tests.support.pages import serving
 from web.painel.csv_export import ROWS
 from web.painel.xlsx_export import MEDIA_TYPE, xlsx_file
@@ -49,7 +57,7 @@ class Environment(NamedTuple):
 @pytest_asyncio.fixture(loop_scope="session")
 async def env(pool: Pool, address: str) -> AsyncIterator[Environment]:
     merchant = await a_merchant(pool)
-    async with person_of(address, merchant) as owner:
+    async with owner_in_browser(address, merchant) as owner:
         yield Environment(merchant, Books(pool, merchant.account_id, SEAL), owner)
 
 
@@ -176,7 +184,7 @@ async def test_a_csv_file_is_read_as_it_is_sent_and_holds_no_connection(env: Env
     try:
         async with (
             serving(pool_of_one, lambda: datetime.now(UTC), SETTINGS) as served_at,
-            person_of(served_at, env.merchant) as owner,
+            owner_in_browser(served_at, env.merchant) as owner,
         ):
             connection: Any = pool_of_one._holders[0]._con  # type: ignore[attr-defined]
             asked: list[str] = []
@@ -200,7 +208,7 @@ async def test_a_csv_file_is_read_as_it_is_sent_and_holds_no_connection(env: Env
 async def test_csv_files_open_to_the_roles_of_their_lists_only(env: Environment, address: str) -> None:
     wanted = {"finance": (200, 200, 200, 200), "support": (200, 200, 403, 200), "developer": (200, 403, 403, 403)}
     for role, statuses in wanted.items():
-        async with colleague_of(env.books.pool, address, env.merchant, role) as person:
+        async with colleague_in_browser(env.books.pool, address, env.merchant, role) as person:
             assert tuple([(await person.get(path)).status for path in SHEETS]) == statuses, role
     stranger = Person(address, "nobody@example.com", "x")
     assert (await stranger.get(SHEETS[0])).where == "/painel/entrar"

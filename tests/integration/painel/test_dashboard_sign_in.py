@@ -27,10 +27,10 @@ from tests.support.dashboard import (
     Person,
     Seen,
     a_merchant,
-    colleague_of,
-    person_of,
+    colleague_in_browser,
+    owner_in_browser,
     settings_with,
-    staff_of,
+    staff_in_browser,
 )
 from tests.support.pages import serving
 from web.painel.route import EVERYBODY, Page
@@ -59,7 +59,7 @@ async def test_a_password_hashed_with_scrypt_still_signs_in_and_is_rehashed_with
 ) -> None:
     salt = bytes(range(16))
     digest = hashlib.scrypt(b"antiga senha boa", salt=salt, n=2**14, r=8, p=1)
-    async with colleague_of(pool, address, merchant, "support") as person:
+    async with colleague_in_browser(pool, address, merchant, "support") as person:
         kept = "SELECT password_hash FROM dashboard_user WHERE email = $1"
         await pool.execute(
             "UPDATE dashboard_user SET password_hash = $2 WHERE email = $1",
@@ -75,7 +75,7 @@ async def test_a_password_hashed_with_scrypt_still_signs_in_and_is_rehashed_with
 
 
 async def test_signing_in_leads_to_the_page_that_was_asked_for(address: str, merchant: MerchantCreated) -> None:
-    async with person_of(address, merchant, signed_in=False) as person:
+    async with owner_in_browser(address, merchant, signed_in=False) as person:
         for odd in ("%0d%0aX-Evil:%201", "%ff", "é", "x" * 3000):
             away = await person.get(f"/painel/cobrancas/{odd}")
             assert (away.status, away.where, "X-Evil" in away.headers) == (303, ENTRY, False)
@@ -107,7 +107,7 @@ async def test_signing_in_leads_to_the_page_that_was_asked_for(address: str, mer
 async def test_signing_in_leads_to_a_page_of_the_dashboard_only(
     address: str, merchant: MerchantCreated, where_to: str
 ) -> None:
-    async with person_of(address, merchant, signed_in=False) as person:
+    async with owner_in_browser(address, merchant, signed_in=False) as person:
         page = await person.get(ENTRY)
         fields = {"csrf": page.hidden()["csrf"], "email": person.email, "password": person.password, "para": where_to}
         seen = await person.ask("POST", ENTRY, data=fields)
@@ -118,7 +118,7 @@ async def test_signing_in_leads_to_a_page_of_the_dashboard_only(
 async def test_a_wrong_password_and_an_unknown_e_mail_are_answered_alike(
     address: str, merchant: MerchantCreated
 ) -> None:
-    async with person_of(address, merchant, signed_in=False) as person:
+    async with owner_in_browser(address, merchant, signed_in=False) as person:
         wrong = await person.sign_in("not it")
         person.email = "nobody@example.com"
         unknown = await person.sign_in()
@@ -136,7 +136,7 @@ async def test_a_wrong_password_and_an_unknown_e_mail_are_answered_alike(
 async def test_guesses_at_one_e_mail_are_refused_until_the_window_is_over(
     address: str, clock: Clock, merchant: MerchantCreated
 ) -> None:
-    async with person_of(address, merchant, signed_in=False) as person:
+    async with owner_in_browser(address, merchant, signed_in=False) as person:
         page = await person.get(ENTRY)
 
         async def guess(password: str) -> Any:
@@ -160,9 +160,9 @@ async def test_guesses_from_many_addresses_do_not_lock_the_person_out(pool: Pool
     merchant = await a_merchant(pool)
     async with serving(pool, clock.now, settings) as address, AsyncExitStack() as opened:
         if section == "/painel":
-            owner = await opened.enter_async_context(person_of(address, merchant, signed_in=False))
+            owner = await opened.enter_async_context(owner_in_browser(address, merchant, signed_in=False))
         else:
-            owner = await opened.enter_async_context(staff_of(pool, address, signed_in=False))
+            owner = await opened.enter_async_context(staff_in_browser(pool, address, signed_in=False))
         entry, number = f"{section}/entrar", itertools.count(1)
 
         async def try_password(password: str, client: str, browser: Person) -> Seen:
@@ -213,7 +213,7 @@ async def test_guesses_from_many_addresses_do_not_lock_the_person_out(pool: Pool
 async def test_a_browser_is_known_per_person_until_the_password_changes(
     address: str, pool: Pool, merchant: MerchantCreated
 ) -> None:
-    async with colleague_of(pool, address, merchant, "support") as person:
+    async with colleague_in_browser(pool, address, merchant, "support") as person:
         before = await pool.fetchval("SELECT count(*) FROM mail WHERE kind = 'security'")
         jar = {each.key: each.value for each in person.http.cookie_jar}
         device = jar["aparelho"]
@@ -229,7 +229,7 @@ async def test_a_browser_is_known_per_person_until_the_password_changes(
         assert await pool.fetchval("SELECT count(*) FROM mail WHERE kind = 'security'") == before + 1
         # A forged cookie does not make a browser known.
         for forged in ("x", "0" * 32, f"{'0' * 32}.{'0' * 32}", device[:32] + ".", device + ".x"):
-            async with person_of(address, merchant, signed_in=False) as owner:
+            async with owner_in_browser(address, merchant, signed_in=False) as owner:
                 owner.http.cookie_jar.update_cookies({"aparelho": forged}, URL(address))
                 assert (await owner.sign_in()).status == 303
                 before += 1
@@ -309,7 +309,7 @@ async def test_the_wait_of_an_e_mail_doubles_and_attempts_refused_meanwhile_do_n
 async def test_repeated_sign_ins_with_the_right_password_are_never_throttled(
     address: str, merchant: MerchantCreated
 ) -> None:
-    async with person_of(address, merchant, signed_in=False) as person:
+    async with owner_in_browser(address, merchant, signed_in=False) as person:
         for _ in range(EMAIL_ATTEMPTS + 2):
             person.http.cookie_jar.clear()
             assert (await person.sign_in()).status == 303
@@ -331,7 +331,7 @@ async def test_the_throttle_deletes_expired_attempts(pool: Pool) -> None:
 async def test_no_stored_row_contains_the_session_cookie_and_the_cookie_is_http_only(
     address: str, pool: Pool, merchant: MerchantCreated
 ) -> None:
-    async with person_of(address, merchant, signed_in=False) as person:
+    async with owner_in_browser(address, merchant, signed_in=False) as person:
         seen = await person.sign_in()
         cookie = person.cookie()
         assert len(bytes.fromhex(cookie)) == 32
@@ -350,7 +350,7 @@ async def test_over_tls_the_cookie_is_secure_and_bound_to_the_host(pool: Pool, m
     settings = settings_with(APP_URL="https://pay.example.com")
     async with (
         serving(pool, lambda: datetime.now(UTC), settings) as address,
-        person_of(address, merchant, signed_in=False) as person,
+        owner_in_browser(address, merchant, signed_in=False) as person,
     ):
         seen = await person.get(ENTRY)
     (told,) = seen.headers.getall("Set-Cookie")
@@ -360,7 +360,7 @@ async def test_over_tls_the_cookie_is_secure_and_bound_to_the_host(pool: Pool, m
 
 
 async def test_signing_out_ends_the_session_and_not_only_the_cookie(address: str, merchant: MerchantCreated) -> None:
-    async with person_of(address, merchant) as person:
+    async with owner_in_browser(address, merchant) as person:
         cookie = person.cookie()
         seen = await person.post("/painel/sair")
         assert (seen.status, seen.where) == (303, f"{ENTRY}?saiu=1")
@@ -373,9 +373,9 @@ async def test_signing_out_everywhere_ends_every_session_of_the_person_and_no_ot
     address: str, pool: Pool, merchant: MerchantCreated
 ) -> None:
     async with (
-        person_of(address, merchant) as here,
-        person_of(address, merchant) as there,
-        colleague_of(pool, address, merchant, "finance") as colleague,
+        owner_in_browser(address, merchant) as here,
+        owner_in_browser(address, merchant) as there,
+        colleague_in_browser(pool, address, merchant, "finance") as colleague,
     ):
         assert (await here.post("/painel/sair-de-tudo")).status == 303
         assert (await here.get("/painel")).status == 303
@@ -386,7 +386,7 @@ async def test_signing_out_everywhere_ends_every_session_of_the_person_and_no_ot
 async def test_a_session_ends_after_twelve_idle_hours_or_after_seven_days(
     address: str, clock: Clock, merchant: MerchantCreated
 ) -> None:
-    async with person_of(address, merchant) as person:
+    async with owner_in_browser(address, merchant) as person:
         used = timedelta(0)
         while used < LIFETIME - IDLE:
             clock.on(IDLE - timedelta(minutes=1))
@@ -394,7 +394,7 @@ async def test_a_session_ends_after_twelve_idle_hours_or_after_seven_days(
             assert (await person.get("/painel/acesso")).status == 200, used
         clock.on(LIFETIME - used + timedelta(seconds=1))
         assert (await person.get("/painel/acesso")).status == 303
-    async with person_of(address, merchant) as person:
+    async with owner_in_browser(address, merchant) as person:
         clock.on(IDLE + timedelta(seconds=1))
         assert (await person.get("/painel/acesso")).status == 303
 
@@ -403,7 +403,10 @@ async def test_a_person_has_a_bounded_number_of_sessions_and_a_new_one_ends_the_
     address: str, clock: Clock, pool: Pool
 ) -> None:
     merchant = await a_merchant(pool)
-    async with person_of(address, merchant) as first, person_of(address, merchant, signed_in=False) as person:
+    async with (
+        owner_in_browser(address, merchant) as first,
+        owner_in_browser(address, merchant, signed_in=False) as person,
+    ):
         for _ in range(SESSIONS_MAX):
             clock.on(timedelta(seconds=1))
             person.http.cookie_jar.clear()
@@ -418,7 +421,7 @@ async def test_a_person_has_a_bounded_number_of_sessions_and_a_new_one_ends_the_
 async def test_an_invalid_session_cookie_is_redirected_to_the_sign_in_page(
     address: str, merchant: MerchantCreated, cookie: str
 ) -> None:
-    async with person_of(address, merchant, signed_in=False) as person:
+    async with owner_in_browser(address, merchant, signed_in=False) as person:
         seen = await person.ask("GET", "/painel", headers={"Cookie": f"painel={cookie}"})
         assert (seen.status, seen.where) == (303, f"{ENTRY}?para=/painel")
 
@@ -429,7 +432,7 @@ async def test_an_invalid_session_cookie_is_redirected_to_the_sign_in_page(
 async def test_a_form_is_accepted_only_in_the_session_it_was_shown_in(
     address: str, pool: Pool, merchant: MerchantCreated
 ) -> None:
-    async with person_of(address, merchant) as person, person_of(address, merchant) as elsewhere:
+    async with owner_in_browser(address, merchant) as person, owner_in_browser(address, merchant) as elsewhere:
         mine, other = await person.opened("/painel/tokens"), await elsewhere.opened("/painel/tokens")
         fields = {"name": "Loja", "scope": "charges:read", "once": NOBODY}
         path = "/painel/tokens"
@@ -467,7 +470,10 @@ async def test_a_form_is_accepted_only_in_the_session_it_was_shown_in(
 async def test_a_form_token_of_another_session_cannot_sign_a_browser_in(
     address: str, merchant: MerchantCreated
 ) -> None:
-    async with person_of(address, merchant, signed_in=False) as person, person_of(address, merchant) as attacker:
+    async with (
+        owner_in_browser(address, merchant, signed_in=False) as person,
+        owner_in_browser(address, merchant) as attacker,
+    ):
         attackers_form = await attacker.get("/painel/acesso")
         fields = {"email": person.email, "password": person.password, "csrf": attackers_form.hidden()["csrf"]}
         refused = await person.ask("POST", ENTRY, data=fields)
@@ -477,7 +483,7 @@ async def test_a_form_token_of_another_session_cannot_sign_a_browser_in(
 
 async def test_a_form_sent_five_times_acts_once(address: str, pool: Pool) -> None:
     merchant = await a_merchant(pool)
-    async with person_of(address, merchant) as person:
+    async with owner_in_browser(address, merchant) as person:
         page = await person.opened("/painel/tokens")
         twice = [person.post("/painel/tokens", form=page, name="Loja", scope="charges:read") for _ in range(5)]
         answers = await asyncio.gather(*twice)
@@ -488,7 +494,7 @@ async def test_a_form_sent_five_times_acts_once(address: str, pool: Pool) -> Non
 async def test_every_page_has_the_security_headers_and_no_inline_script_or_style(
     address: str, merchant: MerchantCreated
 ) -> None:
-    async with person_of(address, merchant) as person:
+    async with owner_in_browser(address, merchant) as person:
         for page in [await person.get("/painel/tokens"), await person.get("/painel")]:
             policy = dict(part.strip().split(" ", 1) for part in page.headers["Content-Security-Policy"].split(";"))
             assert policy["default-src"] == "'none'"
@@ -514,7 +520,7 @@ def _path_with_ids(page: Page) -> str:
 async def test_each_role_opens_only_the_pages_that_the_table_allows(
     address: str, pool: Pool, merchant: MerchantCreated, role: str
 ) -> None:
-    async with colleague_of(pool, address, merchant, role) as person:
+    async with colleague_in_browser(pool, address, merchant, role) as person:
         form = await person.opened("/painel/acesso")
         for page in TABLE:
             path = _path_with_ids(page)
@@ -531,7 +537,7 @@ async def test_each_role_opens_only_the_pages_that_the_table_allows(
 
 
 async def test_no_page_of_the_table_opens_without_signing_in(address: str, merchant: MerchantCreated) -> None:
-    async with person_of(address, merchant, signed_in=False) as person:
+    async with owner_in_browser(address, merchant, signed_in=False) as person:
         for page in TABLE:
             seen = await person.ask(page.method, _path_with_ids(page))
             assert seen.status == 303, page
@@ -543,7 +549,7 @@ async def test_no_page_of_the_table_opens_without_signing_in(address: str, merch
 async def test_a_removed_role_or_person_loses_access_with_the_next_page(
     address: str, pool: Pool, merchant: MerchantCreated
 ) -> None:
-    async with colleague_of(pool, address, merchant, "finance") as person:
+    async with colleague_in_browser(pool, address, merchant, "finance") as person:
         assert (await person.get("/painel/extrato")).status == 200
         await pool.execute("UPDATE dashboard_user SET role = 'support' WHERE email = $1", person.email)
         assert (await person.get("/painel/extrato")).status == 403
@@ -558,7 +564,7 @@ async def test_the_audit_log_records_who_did_what_when_and_from_where_and_cannot
     address: str, pool: Pool, table_owner: Pool
 ) -> None:
     merchant = await a_merchant(pool)
-    async with person_of(address, merchant) as person:
+    async with owner_in_browser(address, merchant) as person:
         await person.post("/painel/tokens", name="ERP", scope=["charges:read"])
         page = await person.opened("/painel/auditoria")
         assert "Criou uma credencial ERP" in page.text

@@ -10,10 +10,10 @@ import aiohttp
 import pytest
 import pytest_asyncio
 
-from tests.support.boleto_merchant import at_bank, in_days, issued
-from tests.support.dashboard import Person, Seen, person_of
-from tests.support.dual_merchant import dual
-from tests.support.merchant import ApiMerchant, books_of, new_merchant, until_answer
+from tests.support.boleto_merchant import at_bank, in_days, issue_boleto
+from tests.support.dashboard import Person, Seen, owner_in_browser
+from tests.support.dual_merchant import issue_dual_charge
+from tests.support.merchant import ApiMerchant, database_of, new_merchant, until_answer
 from tests.support.system import System
 from tests.support.webhooks import receiving
 
@@ -27,7 +27,7 @@ class Environment(NamedTuple):
 
 @pytest_asyncio.fixture(loop_scope="session")
 async def env(system: System) -> AsyncIterator[Environment]:
-    async with new_merchant(system) as merchant, person_of(system.app_url, merchant.record) as owner:
+    async with new_merchant(system) as merchant, owner_in_browser(system.app_url, merchant.record) as owner:
         yield Environment(merchant, owner)
 
 
@@ -47,7 +47,7 @@ async def test_a_boleto_is_written_off_at_the_bank_and_then_cancelled(
     env: Environment, system: System, mode: str
 ) -> None:
     client = getattr(env.merchant, mode)
-    boleto = await issued(client)
+    boleto = await issue_boleto(client)
     base = "/painel/teste" if mode == "sandbox" else "/painel"
     path = f"{base}/cobrancas/{boleto['charge_id']}"
     page = await env.owner.opened(path)
@@ -61,7 +61,7 @@ async def test_a_boleto_is_written_off_at_the_bank_and_then_cancelled(
         assert pdf.content_type == "application/pdf"
     async with env.owner.http.get(f"{system.app_url}/pagar/{boleto['public_id']}/boleto.pdf") as pdf:
         assert pdf.status == 404
-    async with books_of(system) as books:
+    async with database_of(system) as books:
         assert (await at_bank(books, boleto["boleto"]["nosso_numero"]))["written_off_at"] is not None
     again = await env.owner.post(f"{path}/cancelar", on=path, reason="cancelled", sure="yes")
     assert again.status == 409
@@ -69,7 +69,7 @@ async def test_a_boleto_is_written_off_at_the_bank_and_then_cancelled(
 
 
 async def test_a_test_boleto_is_paid_by_its_simulated_payer(env: Environment) -> None:
-    boleto = await issued(env.merchant.sandbox)
+    boleto = await issue_boleto(env.merchant.sandbox)
     path = f"/painel/teste/cobrancas/{boleto['charge_id']}"
     assert (await env.owner.post(f"{path}/pagar", on=path)).where == f"{path}?feito=simulado"
     assert (await env.merchant.sandbox.charge(boleto["charge_id"]))["status"] == "paid"
@@ -78,7 +78,7 @@ async def test_a_test_boleto_is_paid_by_its_simulated_payer(env: Environment) ->
 async def test_a_cancellation_that_the_bank_does_not_confirm_leaves_the_boleto_pending(
     env: Environment, system: System
 ) -> None:
-    boleto = await issued(env.merchant.production)
+    boleto = await issue_boleto(env.merchant.production)
     path = f"/painel/cobrancas/{boleto['charge_id']}"
     system.json("bank", "fault", "down")
     try:
@@ -92,7 +92,7 @@ async def test_a_cancellation_that_the_bank_does_not_confirm_leaves_the_boleto_p
 async def test_a_bulk_cancel_leaves_unconfirmed_boletos_pending_and_cancels_the_other_charges(
     env: Environment, system: System
 ) -> None:
-    boletos = [await issued(env.merchant.production) for _ in range(3)]
+    boletos = [await issue_boleto(env.merchant.production) for _ in range(3)]
     pix = await env.merchant.production.created("10.00")
     chosen = [each["charge_id"] for each in (*boletos, pix)]
     path = "/painel/cobrancas/cancelar"
@@ -215,12 +215,12 @@ async def test_a_boleto_issued_in_the_dashboard_is_at_the_bank_and_in_the_api_an
     charge = await client.charge(path.rpartition("/")[2])
     assert (charge["status"], charge["amount"], charge["external_id"]) == ("pending", "1250.00", "fatura-9")
     assert charge["boleto"]["qr_code"]
-    async with books_of(system) as books:
+    async with database_of(system) as books:
         assert (await at_bank(books, charge["boleto"]["nosso_numero"]))["due_on"].isoformat() == in_days(10)
     moved = await env.owner.post(f"{path}/vencimento", on=path, due_date=in_days(15))
     assert moved.where == f"{path}?feito=vencimento", moved.text[:300]
     assert (await client.charge(charge["charge_id"]))["due_date"] == in_days(15)
-    async with books_of(system) as books:
+    async with database_of(system) as books:
         assert (await at_bank(books, charge["boleto"]["nosso_numero"]))["due_on"].isoformat() == in_days(15)
     page = await env.owner.opened(path)
     assert f"por {env.owner.email}, no painel" in page.text
@@ -242,7 +242,7 @@ async def test_a_dual_charge_is_created_in_the_dashboard_and_repeated_as_a_dual_
     )  # fmt: skip
     both = r"<dt>Pelo Pix</dt><dd>Em aberto</dd></div>\s*<div><dt>Pelo boleto</dt><dd>Em aberto</dd>"
     assert re.search(both, (await env.owner.opened(path)).html)
-    shorter = await dual(env.merchant.production, expires_in=3_600)
+    shorter = await issue_dual_charge(env.merchant.production, expires_in=3_600)
     html = (await env.owner.opened(f"/painel/cobrancas/{shorter['charge_id']}")).html
     assert re.search(r"<dt>Pelo Pix</dt><dd>Em aberto <span class=.soft.>\(até <time ", html)
     again = await env.owner.opened(f"/painel/cobrancas/nova?de={charge['charge_id']}")
@@ -293,7 +293,7 @@ async def test_a_boleto_that_the_bank_does_not_register_is_not_created_and_the_f
 
 
 async def test_a_boleto_paid_by_its_line_is_refunded_to_the_pix_key_given(env: Environment) -> None:
-    boleto = await issued(env.merchant.sandbox)
+    boleto = await issue_boleto(env.merchant.sandbox)
     path = f"/painel/teste/cobrancas/{boleto['charge_id']}"
     await env.owner.post(f"{path}/pagar", on=path)
     form = await env.owner.opened(f"{path}/devolver")
@@ -329,7 +329,7 @@ async def test_a_boleto_paid_by_its_line_is_refunded_to_the_pix_key_given(env: E
 
 
 async def test_a_refund_to_a_key_asks_for_the_password_again(env: Environment, system: System) -> None:
-    boleto = await issued(env.merchant.production)
+    boleto = await issue_boleto(env.merchant.production)
     await asyncio.to_thread(system.json, "bank", "pay", "--charge-id", boleto["charge_id"])
     path = f"/painel/cobrancas/{boleto['charge_id']}/devolver"
 
@@ -339,7 +339,7 @@ async def test_a_refund_to_a_key_asks_for_the_password_again(env: Environment, s
         return (form, found[1]) if found else None
 
     form, payment_id = await until_answer(refundable)
-    async with books_of(system) as books:
+    async with database_of(system) as books:
         await books.execute(
             "UPDATE dashboard_session SET proved_at = now() - interval '6 minutes' WHERE email = $1", env.owner.email
         )

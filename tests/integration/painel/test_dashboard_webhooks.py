@@ -23,9 +23,9 @@ from domain.events import DEFAULT_KINDS, EventKind
 from domain.mode import Mode
 from runtime.ids import new_id
 from runtime.postgres import Pool
-from tests.support.dashboard import Books, Person, Seen, a_merchant, person_of, settings_with
+from tests.support.dashboard import Books, Person, Seen, a_merchant, owner_in_browser, settings_with
 from tests.support.pages import serving
-from tests.support.webhooks import KEY, SEAL, Receiver, Request, receiving, working
+from tests.support.webhooks import KEY, SEAL, Receiver, Request, receiving, webhook_worker
 from web.painel.settings.webhooks import FAULTS
 
 PATH = "/painel/webhooks"
@@ -56,13 +56,13 @@ def clock() -> Clock:
 @pytest_asyncio.fixture(loop_scope="session")
 async def env(pool: Pool, clock: Clock) -> AsyncIterator[Environment]:
     merchant = await a_merchant(pool)
-    async with serving(pool, clock.now, SETTINGS) as address, person_of(address, merchant) as person:
+    async with serving(pool, clock.now, SETTINGS) as address, owner_in_browser(address, merchant) as person:
         yield Environment(merchant, person, Books(pool, merchant.account_id, SEAL))
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="session")
 async def worker(pool: Pool, servers: Any) -> AsyncIterator[None]:
-    async with working(pool, servers.redis_url, every_s=0.1):
+    async with webhook_worker(pool, servers.redis_url, every_s=0.1):
         yield
 
 
@@ -224,7 +224,7 @@ async def test_an_address_that_is_not_public_is_refused_unless_private_addresses
     strict = settings_with(SECRET_KEY=KEY)
     async with (
         serving(pool, lambda: datetime.now(UTC), strict) as address,
-        person_of(address, merchant) as person,
+        owner_in_browser(address, merchant) as person,
     ):
         assert (await person.post(PATH, on=PATH, url=url)).status == 400
         # Moving an endpoint to such an address is refused too.
@@ -370,7 +370,7 @@ async def test_deliveries_of_other_accounts_or_of_the_other_mode_answer_like_unk
     async with (
         receiving() as receiver,
         serving(pool, clock.now, SETTINGS) as address,
-        person_of(address, theirs) as them,
+        owner_in_browser(address, theirs) as them,
     ):
         await register(env, receiver)
         other = Environment(theirs, them, Books(pool, theirs.account_id, SEAL))

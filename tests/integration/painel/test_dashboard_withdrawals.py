@@ -14,9 +14,9 @@ from commands.money.withdraw import set_daily, start_sending
 from domain.brazilian import brl
 from domain.instants import to_millisecond
 from runtime.postgres import Pool, transaction
-from tests.support.dashboard import Person, Seen, a_merchant, colleague_of, person_of, settings_with
+from tests.support.dashboard import Person, Seen, a_merchant, colleague_in_browser, owner_in_browser, settings_with
 from tests.support.pages import serving
-from tests.support.wallet import balance_of, put_money
+from tests.support.wallet import balance_of, credit_wallet
 
 PATH = "/painel/saques"
 
@@ -63,8 +63,8 @@ class Environment(NamedTuple):
 @pytest_asyncio.fixture(loop_scope="session")
 async def env(pool: Pool, address: str) -> AsyncIterator[Environment]:
     merchant = await a_merchant(pool)
-    await put_money(pool, merchant.account_id, 1_234_56)
-    async with person_of(address, merchant) as owner:
+    await credit_wallet(pool, merchant.account_id, 1_234_56)
+    async with owner_in_browser(address, merchant) as owner:
         yield Environment(pool, merchant, owner)
 
 
@@ -158,7 +158,7 @@ async def test_a_withdrawal_of_another_account_can_be_neither_cancelled_nor_seen
     await env.request("10,00")
     (withdrawal_id,) = await env.withdrawal_ids()
     other = await a_merchant(env.pool)
-    async with person_of(address, other) as stranger:
+    async with owner_in_browser(address, other) as stranger:
         unknown = await stranger.post(f"{PATH}/{uuid4()}/cancelar", on=PATH)
         theirs = await stranger.post(f"{PATH}/{withdrawal_id}/cancelar", on=PATH)
         assert (theirs.status, theirs.html) == (404, unknown.html)
@@ -167,11 +167,11 @@ async def test_a_withdrawal_of_another_account_can_be_neither_cancelled_nor_seen
 
 
 async def test_only_owner_and_finance_see_and_request_withdrawals(env: Environment, address: str) -> None:
-    async with colleague_of(env.pool, address, env.merchant, "finance") as finance:
+    async with colleague_in_browser(env.pool, address, env.merchant, "finance") as finance:
         assert 'href="/painel/saques"' in (await finance.opened("/painel")).html
         assert (await finance.post(PATH, on=PATH, amount="10,00", sure="yes")).status == 303
     for role in ("developer", "support"):
-        async with colleague_of(env.pool, address, env.merchant, role) as person:
+        async with colleague_in_browser(env.pool, address, env.merchant, role) as person:
             assert (await person.get(PATH)).status == 403
             assert (await person.post(PATH, amount="10,00")).status == 403
             assert 'href="/painel/saques"' not in (await person.opened("/painel")).html
@@ -249,7 +249,7 @@ async def test_an_invalid_amount_to_keep_does_not_switch_the_daily_withdrawal_on
 async def test_only_the_owner_can_switch_the_daily_withdrawal(env: Environment, address: str) -> None:
     async with transaction(env.pool) as conn:
         await set_daily(conn, env.merchant.account_id, keep_cents=100_00)
-    async with colleague_of(env.pool, address, env.merchant, "finance") as finance:
+    async with colleague_in_browser(env.pool, address, env.merchant, "finance") as finance:
         page = await finance.opened(PATH)
         assert ("Saque automático ligado" in page.text, "/automatico" in page.html) == (True, False)
         for path in (f"{PATH}/automatico", f"{PATH}/automatico/desligar"):
@@ -280,11 +280,11 @@ async def test_an_owner_requests_another_payout_key_and_any_owner_can_cancel_the
     assert f'{PATH}/chave"' not in page.html
     found = re.search(r'name="change_id" value="([^"]+)"', page.html)
     assert found
-    async with colleague_of(env.pool, address, env.merchant, "finance") as finance:
+    async with colleague_in_browser(env.pool, address, env.merchant, "finance") as finance:
         assert "change_id" not in (await finance.opened(PATH)).html
         for path in ("chave", "chave/cancelar"):
             assert (await finance.post(f"{PATH}/{path}", on=PATH, change_id=found[1], **key)).status == 403
-    async with colleague_of(env.pool, address, env.merchant, "owner") as partner:
+    async with colleague_in_browser(env.pool, address, env.merchant, "owner") as partner:
         done = await partner.post(f"{PATH}/chave/cancelar", on=PATH, change_id=found[1])
         assert (done.status, done.where) == (303, f"{PATH}?feito=chave-cancelada")
     again = await env.owner.post(f"{PATH}/chave/cancelar", form=page, change_id=found[1])

@@ -22,10 +22,10 @@ from readmodels.dashboard.overview import closings
 from readmodels.money.payment_list import PaymentFilters, PaymentSum, payment_sum
 from runtime.postgres import Pool, session, transaction
 from runtime.seal import Seal
-from tests.support.dashboard import Books, Person, Seen, a_merchant, person_of, settings_with, staff_of
+from tests.support.dashboard import Books, Person, Seen, a_merchant, owner_in_browser, settings_with, staff_in_browser
 from tests.support.pages import serving
-from tests.support.partners import fold_all
-from tests.support.wallet import written
+from tests.support.partners import fold_totals
+from tests.support.wallet import insert_ledger_entry
 
 SETTINGS = settings_with(STAFF_TOTP_REQUIRED="0", BOLETO_FEE_CENTS="199", WITHDRAWAL_FEE_CENTS="100")
 TERMS = FeeTerms(pix_bps=100, pix_cents=5, withdrawal_cents=250)
@@ -56,7 +56,7 @@ async def address(pool: Pool) -> AsyncIterator[str]:
 async def env(pool: Pool, address: str) -> AsyncIterator[Environment]:
     merchant = await a_merchant(pool)
     books = Books(pool, merchant.account_id, Seal(SETTINGS.secret_key))
-    async with person_of(address, merchant) as owner, staff_of(pool, address) as staff:
+    async with owner_in_browser(address, merchant) as owner, staff_in_browser(pool, address) as staff:
         yield Environment(merchant, books, owner, staff)
 
 
@@ -116,8 +116,8 @@ async def test_a_month_with_fees_and_no_payments_shows_the_fees_as_a_negative_ne
     today = datetime.now(SAO_PAULO)
     before = today.replace(day=1) - timedelta(days=2)
     async with transaction(env.books.pool) as conn:
-        await written(conn, env.merchant.account_id, 1, "payment", 10_000, 10_000, before)
-        await written(conn, env.merchant.account_id, 2, "fee", -350, 9_650, today)
+        await insert_ledger_entry(conn, env.merchant.account_id, 1, "payment", 10_000, 10_000, before)
+        await insert_ledger_entry(conn, env.merchant.account_id, 2, "fee", -350, 9_650, today)
     seen = plain(await env.owner.opened("/painel/extrato/dias"))
     assert "recebido R$ 0,00, tarifas R$ 3,50, líquido −R$ 3,50" in seen
 
@@ -143,7 +143,7 @@ async def test_a_days_fees_are_the_same_from_partly_folded_totals_as_from_the_en
     for folded in (True, False):  # the second payment is not in the totals yet
         await env.books.paid(await env.books.charge(10_000))
         if folded:
-            await fold_all(pool)
+            await fold_totals(pool)
     kept = await day_and_sum()
     monkeypatch.setattr(spans, "LAG_ROWS_MAX", -1)
     assert await day_and_sum() == kept
@@ -254,7 +254,7 @@ async def test_a_merchant_cannot_change_its_own_terms(env: Environment, pool: Po
 async def test_staff_see_fees_by_account_and_month(env: Environment, pool: Pool) -> None:
     await set_terms(pool, env.merchant.account_id)
     await env.books.paid(await env.books.charge(10_000))
-    await fold_all(pool)
+    await fold_totals(pool)
     page = plain(await env.staff.opened(f"/plataforma/relatorios/fees?conta={env.merchant.account_id}"))
     assert "Tarifas por loja e mês" in page
     assert "1 R$ 100,00 R$ 1,05 R$ 0,00 R$ 0,00 R$ 1,05 1,05" in page

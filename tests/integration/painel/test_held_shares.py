@@ -5,22 +5,25 @@ from datetime import UTC, datetime
 from domain.brazilian import brl
 from runtime.postgres import Pool
 from tests.support.banking import make_account
-from tests.support.dashboard import a_merchant, person_of, settings_with
+from tests.support.dashboard import a_merchant, owner_in_browser, settings_with
 from tests.support.pages import serving
-from tests.support.partners import paid, partner_with, post_all
+from tests.support.partners import create_partner, paid, post_partner_shares
 
 
 async def test_a_held_share_is_shown_until_it_is_in_the_balance(pool: Pool) -> None:
     merchant, partner = await make_account(pool), await a_merchant(pool)
-    made = await partner_with(pool, 1_000, account_id=partner.account_id)
+    made = await create_partner(pool, 1_000, account_id=partner.account_id)
     settings = settings_with(PARTNER_SHARE_HELD_DAYS="180")
-    async with serving(pool, lambda: datetime.now(UTC), settings) as address, person_of(address, partner) as owner:
+    async with (
+        serving(pool, lambda: datetime.now(UTC), settings) as address,
+        owner_in_browser(address, partner) as owner,
+    ):
         assert "Participações a liberar" not in (await owner.opened("/painel/extrato")).text
         await paid(pool, merchant, 12_345, made.integrador_code)
         page = (await owner.opened("/painel/extrato")).text
         assert f"Participações a liberar: {brl(1_234)}" in page
         assert f"Saldo {brl(0)}" in page
-        await post_all(pool)
+        await post_partner_shares(pool)
         page = (await owner.opened("/painel/extrato")).text
         assert "Participações a liberar" not in page
         assert f"Saldo {brl(1_234)}" in page

@@ -10,7 +10,7 @@ import pytest
 
 from runtime.postgres import Pool
 from runtime.seal import Seal
-from tests.support.dashboard import Books, a_merchant, person_of, settings_with, staff_of
+from tests.support.dashboard import Books, a_merchant, owner_in_browser, settings_with, staff_in_browser
 from tests.support.pages import serving
 
 
@@ -19,7 +19,10 @@ async def test_a_pending_charge_can_be_shared_by_whatsapp_with_payee_amount_and_
     books = Books(pool, merchant.account_id, Seal(settings.secret_key))
     doc, test, paid = await books.charge(123456), await books.charge(test=True), await books.charge()
     await books.paid(paid)
-    async with serving(pool, lambda: datetime.now(UTC), settings) as address, person_of(address, merchant) as owner:
+    async with (
+        serving(pool, lambda: datetime.now(UTC), settings) as address,
+        owner_in_browser(address, merchant) as owner,
+    ):
         html = (await owner.opened(f"/painel/cobrancas/{doc.charge_id}")).html
         (link,) = re.findall(r'href="(https://wa\.me/[^"]+)"', html)
         (said,) = parse_qs(urlsplit(unescape(link)).query)["text"]
@@ -38,18 +41,24 @@ async def test_a_pending_charge_can_be_shared_by_whatsapp_with_payee_amount_and_
 async def test_every_page_links_to_documentation_and_support(pool: Pool, contact: str, link: str | None) -> None:
     settings: Any = settings_with(SUPPORT_CONTACT=contact, STAFF_TOTP_REQUIRED="0")
     merchant = await a_merchant(pool)
-    async with serving(pool, lambda: datetime.now(UTC), settings) as address, person_of(address, merchant) as owner:
+    async with (
+        serving(pool, lambda: datetime.now(UTC), settings) as address,
+        owner_in_browser(address, merchant) as owner,
+    ):
         page = await owner.opened("/painel/empresa")
         assert f'<a href="{settings.docs_url}/pt">Documentação</a>' in page.html
         shown = re.findall(r'<a href="([^"]+)">Falar com a plataforma</a>', page.html)
         assert shown == ([] if link is None else [link])
-        async with staff_of(pool, address) as staff:
+        async with staff_in_browser(pool, address) as staff:
             assert "Falar com a plataforma" not in (await staff.opened("/plataforma/lojas")).text
 
 
 async def test_the_dashboard_links_to_the_documentation_in_portuguese(pool: Pool) -> None:
     settings, merchant = settings_with(DOCS_URL="https://docs.quita.example/docs"), await a_merchant(pool)
-    async with serving(pool, lambda: datetime.now(UTC), settings) as address, person_of(address, merchant) as owner:
+    async with (
+        serving(pool, lambda: datetime.now(UTC), settings) as address,
+        owner_in_browser(address, merchant) as owner,
+    ):
         for path, page in (
             ("/painel/webhooks", "/webhooks"),
             ("/painel/teste/relogio", "/sandbox"),

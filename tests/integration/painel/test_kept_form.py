@@ -16,7 +16,16 @@ from commands.people.sessions import IDLE
 from domain.mode import Mode
 from runtime.ids import new_token
 from runtime.postgres import Pool
-from tests.support.dashboard import ENTRY, Clock, Person, Seen, a_merchant, colleague_of, person_of, settings_with
+from tests.support.dashboard import (
+    ENTRY,
+    Clock,
+    Person,
+    Seen,
+    a_merchant,
+    colleague_in_browser,
+    owner_in_browser,
+    settings_with,
+)
 from tests.support.pages import serving
 
 NEW = "/painel/cobrancas/nova"
@@ -53,7 +62,7 @@ async def _sign_in(person: Person, page: Seen, password: str) -> Seen:
 async def test_a_form_sent_after_its_session_ended_can_be_sent_after_the_sign_in(
     address: str, clock: Clock, pool: Pool, merchant: MerchantCreated
 ) -> None:
-    async with person_of(address, merchant) as person:
+    async with owner_in_browser(address, merchant) as person:
         form = await person.opened(NEW)
         clock.on(IDLE + timedelta(seconds=1))
         late = await person.post(NEW, form=form, **CHARGE)
@@ -79,7 +88,10 @@ async def test_a_form_sent_after_its_session_ended_can_be_sent_after_the_sign_in
 async def test_the_kept_form_is_offered_only_to_the_person_of_the_ended_session(
     address: str, clock: Clock, pool: Pool, merchant: MerchantCreated
 ) -> None:
-    async with person_of(address, merchant) as person, colleague_of(pool, address, merchant, "finance") as other:
+    async with (
+        owner_in_browser(address, merchant) as person,
+        colleague_in_browser(pool, address, merchant, "finance") as other,
+    ):
         form = await person.opened(NEW)
         clock.on(IDLE + timedelta(seconds=1))
         late = await person.post(NEW, form=form, **CHARGE)
@@ -93,7 +105,7 @@ async def test_a_kept_form_that_needs_step_up_asks_for_the_password_and_shows_it
 ) -> None:
     """Another person may have filled it in before the sign-in, in a browser that was left open."""
     path = "/painel/pessoas"
-    async with person_of(address, merchant) as person:
+    async with owner_in_browser(address, merchant) as person:
         form = await person.opened(path)
         clock.on(IDLE + timedelta(seconds=1))
         late = await person.post(path, form=form, name="Eu", email="eu@example.com", role="owner")
@@ -113,7 +125,7 @@ async def test_other_forms_are_not_kept_and_the_user_is_told_that_nothing_was_do
     address: str, clock: Clock, merchant: MerchantCreated, how: str
 ) -> None:
     """A form of a signed-out session, a form of another session and a form with a password are not kept."""
-    async with person_of(address, merchant) as person:
+    async with owner_in_browser(address, merchant) as person:
         form = await person.opened(NEW)
         page, fields = NEW, {**form.hidden(), **CHARGE}
         kept = {(each.key, each.value) for each in person.http.cookie_jar}

@@ -20,9 +20,18 @@ from domain.errors import Refused
 from domain.merchants.logo import BYTES_MAX, HEIGHT_MAX, PREVIEW_SIZE, SENT_BYTES_MAX, WIDTH_MAX
 from runtime.seal import Seal
 from tests.support.counting import calls_made
-from tests.support.dashboard import Books, Person, Seen, a_merchant, colleague_of, person_of, settings_with, staff_of
+from tests.support.dashboard import (
+    Books,
+    Person,
+    Seen,
+    a_merchant,
+    colleague_in_browser,
+    owner_in_browser,
+    settings_with,
+    staff_in_browser,
+)
 from tests.support.pages import serving
-from tests.support.pictures import a_logo, encoded
+from tests.support.pictures import draw_logo, encode_picture
 
 SETTINGS = settings_with(STAFF_TOTP_REQUIRED="0")
 PAGE, FORM = "/painel/empresa", "/painel/empresa/logotipo"
@@ -32,7 +41,10 @@ _PATHS = re.compile(r"/logo/[0-9a-f]{35}(?:-previa)?\.png")
 @pytest_asyncio.fixture(loop_scope="session")
 async def shop(pool: Any) -> AsyncIterator[Any]:
     merchant = await a_merchant(pool)
-    async with serving(pool, lambda: datetime.now(UTC), SETTINGS) as address, person_of(address, merchant) as owner:
+    async with (
+        serving(pool, lambda: datetime.now(UTC), SETTINGS) as address,
+        owner_in_browser(address, merchant) as owner,
+    ):
         yield owner, Books(pool, merchant.account_id, Seal(SETTINGS.secret_key)), address, merchant
 
 
@@ -62,7 +74,7 @@ def _png_with_metadata() -> bytes:
     said = PngInfo()
     said.add_text("Author", "Fulana de Tal")
     said.add_itxt("XML:com.adobe.xmp", "<x>Fulana</x>", zip=True)
-    return a_logo(pnginfo=said, exif=_exif(), icc_profile=b"\0" * 200) + b"<script>alert('Fulana')</script>"
+    return draw_logo(pnginfo=said, exif=_exif(), icc_profile=b"\0" * 200) + b"<script>alert('Fulana')</script>"
 
 
 def _exif() -> Image.Exif:
@@ -72,7 +84,7 @@ def _exif() -> Image.Exif:
     return exif
 
 
-@pytest.mark.parametrize("file", [_png_with_metadata(), a_logo("JPEG", exif=_exif(), comment=b"Fulana")])
+@pytest.mark.parametrize("file", [_png_with_metadata(), draw_logo("JPEG", exif=_exif(), comment=b"Fulana")])
 def test_only_the_pixels_of_the_file_are_stored(file: bytes) -> None:
     assert b"Fulana" in file
     kept = read_logo(file)
@@ -86,7 +98,7 @@ def test_only_the_pixels_of_the_file_are_stored(file: bytes) -> None:
 
 
 def test_transparency_becomes_white_and_empty_margins_are_cropped() -> None:
-    kept = read_logo(a_logo(size=(900, 300)))
+    kept = read_logo(draw_logo(size=(900, 300)))
     image = Image.open(io.BytesIO(kept.image)).convert("RGB")
     assert image.size == (kept.width, kept.height)
     assert image.width == WIDTH_MAX
@@ -99,7 +111,7 @@ def test_transparency_becomes_white_and_empty_margins_are_cropped() -> None:
 def test_a_picture_of_many_colours_is_reduced_to_the_size_limits() -> None:
     noise = Image.effect_noise((800, 500), 100).convert("RGB")
     noise.putpixel((0, 0), (0, 0, 0))
-    kept = read_logo(encoded(noise))
+    kept = read_logo(encode_picture(noise))
     assert len(kept.image) <= BYTES_MAX
     assert len(kept.preview) <= BYTES_MAX
     assert 100 <= kept.width <= WIDTH_MAX
@@ -109,28 +121,28 @@ def test_a_picture_of_many_colours_is_reduced_to_the_size_limits() -> None:
 def test_a_photo_is_turned_upright_by_its_exif_orientation() -> None:
     exif = Image.Exif()
     exif[0x0112] = 6  # the camera was turned
-    kept = read_logo(a_logo("JPEG", size=(900, 300), exif=exif))
+    kept = read_logo(draw_logo("JPEG", size=(900, 300), exif=exif))
     assert kept.height > kept.width
 
 
 @pytest.mark.parametrize("mode", ["1", "L", "LA", "P", "RGB", "RGBA", "CMYK"])
 def test_every_kind_of_png_and_jpeg_is_read(mode: str) -> None:
-    image = Image.open(io.BytesIO(a_logo())).convert("RGBA")
+    image = Image.open(io.BytesIO(draw_logo())).convert("RGBA")
     paper = Image.new("RGBA", image.size, "white")
     paper.alpha_composite(image)
-    file = encoded(paper.convert("RGB").convert(mode), "JPEG" if mode == "CMYK" else "PNG")
+    file = encode_picture(paper.convert("RGB").convert(mode), "JPEG" if mode == "CMYK" else "PNG")
     kept = read_logo(file)
     assert kept.width == WIDTH_MAX
 
 
 def _of_many_scans(times: int) -> bytes:
     """A progressive JPEG whose last scan is repeated; each scan costs a pass over the picture."""
-    jpeg = a_logo("JPEG", progressive=True)
+    jpeg = draw_logo("JPEG", progressive=True)
     return jpeg[:-2] + jpeg[jpeg.rindex(b"\xff\xda") : -2] * times + jpeg[-2:]
 
 
 def _of_many_profiles(times: int) -> bytes:
-    png = a_logo(icc_profile=b"\0" * 1_000_000)
+    png = draw_logo(icc_profile=b"\0" * 1_000_000)
     at = png.index(b"iCCP") - 4
     profile = png[at : at + 12 + int.from_bytes(png[at : at + 4], "big")]
     return png[:at] + profile * times + png[at + len(profile) :]
@@ -141,21 +153,21 @@ def _of_many_profiles(times: int) -> bytes:
     [
         (b"<svg xmlns='http://www.w3.org/2000/svg'><script>alert(1)</script></svg>", "kind"),
         (b"GIF89a" + b"\0" * 60, "kind"),
-        (encoded(Image.new("RGB", (40, 40), "red"), "WEBP"), "kind"),
-        (encoded(Image.new("RGB", (40, 40), "red"), "BMP"), "kind"),
-        (encoded(Image.new("I;16", (40, 40), 9), "PNG"), "kind"),
-        (a_logo()[:-400], "kind"),
+        (encode_picture(Image.new("RGB", (40, 40), "red"), "WEBP"), "kind"),
+        (encode_picture(Image.new("RGB", (40, 40), "red"), "BMP"), "kind"),
+        (encode_picture(Image.new("I;16", (40, 40), 9), "PNG"), "kind"),
+        (draw_logo()[:-400], "kind"),
         (_of_many_scans(200), "kind"),
         (_of_many_profiles(2), "kind"),
         (b"", "kind"),
         (b"\x89PNG\r\n\x1a\n" + b"\0" * (SENT_BYTES_MAX + 1), "bytes"),
-        (encoded(Image.new("L", (4_001, 900))), "size"),
-        (encoded(Image.new("1", (2_100, 2_000))), "size"),
-        (encoded(Image.new("L", (15, 400))), "size"),
-        (encoded(Image.new("L", (3_000, 20))), "size"),
-        (encoded(Image.new("RGB", (90, 90), "#fcfcfc")), "blank"),
-        (encoded(Image.new("RGBA", (90, 90), (255, 255, 255, 120))), "blank"),
-        (encoded(Image.new("RGBA", (90, 90), (9, 9, 9, 0))), "blank"),
+        (encode_picture(Image.new("L", (4_001, 900))), "size"),
+        (encode_picture(Image.new("1", (2_100, 2_000))), "size"),
+        (encode_picture(Image.new("L", (15, 400))), "size"),
+        (encode_picture(Image.new("L", (3_000, 20))), "size"),
+        (encode_picture(Image.new("RGB", (90, 90), "#fcfcfc")), "blank"),
+        (encode_picture(Image.new("RGBA", (90, 90), (255, 255, 255, 120))), "blank"),
+        (encode_picture(Image.new("RGBA", (90, 90), (9, 9, 9, 0))), "blank"),
     ],
 )
 def test_a_file_that_cannot_be_a_logo_is_refused_with_the_reason(file: bytes, why: str) -> None:
@@ -166,7 +178,7 @@ def test_a_file_that_cannot_be_a_logo_is_refused_with_the_reason(file: bytes, wh
 
 def test_a_decompression_bomb_is_refused_without_decoding_a_pixel() -> None:
     """19 kB that would become 400 MB: only its header is read."""
-    bomb = encoded(Image.new("1", (20_000, 20_000)))
+    bomb = encode_picture(Image.new("1", (20_000, 20_000)))
     assert len(bomb) < 100_000
 
     def refuse() -> None:
@@ -180,7 +192,7 @@ def test_a_decompression_bomb_is_refused_without_decoding_a_pixel() -> None:
 def test_a_corrupted_file_is_read_or_refused_and_raises_no_other_error(
     junk: bytes, at: int, dropped: int, jpeg: bool
 ) -> None:
-    whole = a_logo("JPEG" if jpeg else "PNG", size=(120, 60))
+    whole = draw_logo("JPEG" if jpeg else "PNG", size=(120, 60))
     why = None
     try:
         read_logo(whole[:at] + junk + whole[at + dropped :])
@@ -197,7 +209,7 @@ async def test_payers_see_the_logo_before_and_after_payment_and_in_the_preview_o
     doc = await books.charge()
     path = f"/pagar/{doc.public_id}"
     assert "/logo/" not in (await owner.opened(path)).html
-    answer = await upload(owner, a_logo())
+    answer = await upload(owner, draw_logo())
     assert (answer.status, answer.where) == (303, f"{PAGE}?feito=logotipo")
     for paid in (False, True):
         if paid:
@@ -224,10 +236,10 @@ async def test_another_logo_has_another_url_and_the_old_url_answers_404(shop: An
     async def shown() -> str:
         return str(_PATHS.findall((await owner.opened(path)).html)[-1])
 
-    one = a_logo()
+    one = draw_logo()
     await upload(owner, one)
     first = await shown()
-    await upload(owner, a_logo())
+    await upload(owner, draw_logo())
     assert await shown() != first
     assert (await fetch(owner, first))[0] == 404
     await upload(owner, one)
@@ -238,7 +250,7 @@ async def test_another_logo_has_another_url_and_the_old_url_answers_404(shop: An
 async def test_a_removed_logo_is_no_longer_shown_and_both_changes_are_audited(shop: Any) -> None:
     owner, books, *_ = shop
     path = f"/pagar/{(await books.charge()).public_id}"
-    await upload(owner, a_logo())
+    await upload(owner, draw_logo())
     assert "data:image/png" in (await owner.opened(PAGE)).html
     assert (await owner.post(f"{FORM}/remover", on=PAGE)).status == 303
     assert "/logo/" not in (await owner.opened(path)).html
@@ -251,7 +263,7 @@ async def test_a_removed_logo_is_no_longer_shown_and_both_changes_are_audited(sh
 async def test_the_logo_of_a_blocked_merchant_is_shown_nowhere(shop: Any) -> None:
     owner, books, *_ = shop
     path = f"/pagar/{(await books.charge()).public_id}"
-    await upload(owner, a_logo())
+    await upload(owner, draw_logo())
     names = _PATHS.findall((await owner.opened(path)).html)
     assert len(names) == 2
     await books.pool.execute("UPDATE account SET kyc = 'blocked' WHERE account_id = $1", books.account_id)
@@ -285,17 +297,17 @@ async def test_an_upload_beyond_the_bound_is_refused_with_413(shop: Any) -> None
 async def test_only_owners_may_set_or_remove_the_logo(shop: Any) -> None:
     _, books, address, merchant = shop
     for role in ("finance", "developer", "support"):
-        async with colleague_of(books.pool, address, merchant, role) as colleague:
+        async with colleague_in_browser(books.pool, address, merchant, role) as colleague:
             assert "Nenhum logotipo" in (await colleague.opened(PAGE)).text
-            assert (await upload(colleague, a_logo(), on="/painel/acesso")).status == 403
+            assert (await upload(colleague, draw_logo(), on="/painel/acesso")).status == 403
             assert (await colleague.post(f"{FORM}/remover")).status == 403
 
 
 async def test_staff_may_set_and_remove_the_logo_and_the_accounts_audit_log_says_so(shop: Any) -> None:
     owner, books, address, _ = shop
     page = f"/plataforma/lojas/{books.account_id}"
-    async with staff_of(books.pool, address) as staff:
-        assert (await upload(staff, a_logo(), on=page, to=f"{page}/logotipo")).status == 303
+    async with staff_in_browser(books.pool, address) as staff:
+        assert (await upload(staff, draw_logo(), on=page, to=f"{page}/logotipo")).status == 303
         assert "data:image/png" in (await owner.opened(PAGE)).html
         wrong = await upload(staff, b"%PDF-1.7", on=page, to=f"{page}/logotipo")
         assert (wrong.status, "não é uma imagem" in wrong.text) == (400, True)
@@ -309,7 +321,7 @@ async def test_staff_may_set_and_remove_the_logo_and_the_accounts_audit_log_says
 
 async def test_two_merchants_may_have_the_same_logo(shop: Any) -> None:
     owner, books, *_ = shop
-    logo = a_logo()
+    logo = draw_logo()
     await upload(owner, logo)
     other = await a_merchant(books.pool)
     async with books.pool.acquire() as conn:

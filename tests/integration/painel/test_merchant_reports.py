@@ -11,9 +11,9 @@ import pytest_asyncio
 
 from domain.instants import SAO_PAULO
 from runtime.seal import Seal
-from tests.support.dashboard import Books, a_merchant, colleague_of, person_of, settings_with
+from tests.support.dashboard import Books, a_merchant, colleague_in_browser, owner_in_browser, settings_with
 from tests.support.pages import serving
-from tests.support.wallet import written
+from tests.support.wallet import insert_ledger_entry
 
 SETTINGS = settings_with()
 NBSP = "\u00a0"
@@ -28,7 +28,10 @@ ADD_CHARGES = (
 @pytest_asyncio.fixture(loop_scope="session")
 async def shop(pool: Any) -> AsyncIterator[Any]:
     merchant = await a_merchant(pool)
-    async with serving(pool, lambda: datetime.now(UTC), SETTINGS) as address, person_of(address, merchant) as owner:
+    async with (
+        serving(pool, lambda: datetime.now(UTC), SETTINGS) as address,
+        owner_in_browser(address, merchant) as owner,
+    ):
         yield owner, Books(pool, merchant.account_id, Seal(SETTINGS.secret_key)), address, merchant
 
 
@@ -106,7 +109,7 @@ async def test_the_monthly_report_sums_entries_by_type_and_compares_them_with_th
         ("withdrawal", -50_00, 20_00, datetime.now(UTC)),
     )
     for number, (kind, cents, after, at) in enumerate(lines, 1):
-        await written(books.pool, books.account_id, number, kind, cents, after, at)
+        await insert_ledger_entry(books.pool, books.account_id, number, kind, cents, after, at)
     text = (await owner.opened("/painel/relatorios/meses")).text
     before = past.astimezone(SAO_PAULO)
     zero = f"R${NBSP}0,00"
@@ -127,6 +130,6 @@ async def test_the_monthly_report_sums_entries_by_type_and_compares_them_with_th
         "UPDATE read_ledger SET balance_after_cents = 19_00 WHERE account_id = $1 AND sequence = 3", books.account_id
     )
     assert f"difere em R${NBSP}1,00" in (await owner.opened("/painel/relatorios/meses")).text
-    async with colleague_of(books.pool, address, merchant, "support") as support:
+    async with colleague_in_browser(books.pool, address, merchant, "support") as support:
         listed = await support.opened("/painel/relatorios")
         assert ("Fechamento por mês" in listed.text, "Conversão" in listed.text) == (False, True)

@@ -20,10 +20,17 @@ from readmodels.documents.people_letter import NOTICE_KINDS, security_letter
 from runtime.ids import new_id
 from runtime.postgres import Pool, transaction
 from runtime.seal import MAIL_NOTE, MAIL_TO, Seal
-from tests.support.boleto_merchant import boleto_issued_before, today
-from tests.support.dashboard import Person, a_merchant, colleague_of, person_of, settings_with, staff_of
+from tests.support.boleto_merchant import issue_boleto_in_the_past, today
+from tests.support.dashboard import (
+    Person,
+    a_merchant,
+    colleague_in_browser,
+    owner_in_browser,
+    settings_with,
+    staff_in_browser,
+)
 from tests.support.pages import serving
-from tests.support.wallet import put_money
+from tests.support.wallet import credit_wallet
 
 SETTINGS = settings_with(STAFF_TOTP_REQUIRED="0", WEBHOOK_ALLOW_PRIVATE="1")
 SEAL = Seal(SETTINGS.secret_key)
@@ -77,11 +84,11 @@ async def address(pool: Pool) -> AsyncIterator[str]:
 @pytest_asyncio.fixture(loop_scope="session")
 async def env(pool: Pool, address: str) -> AsyncIterator[Environment]:
     merchant = await a_merchant(pool)
-    await put_money(pool, merchant.account_id, 100_000)
+    await credit_wallet(pool, merchant.account_id, 100_000)
     async with (
-        person_of(address, merchant) as owner,
-        colleague_of(pool, address, merchant, "owner") as partner,
-        colleague_of(pool, address, merchant, "finance"),
+        owner_in_browser(address, merchant) as owner,
+        colleague_in_browser(pool, address, merchant, "owner") as partner,
+        colleague_in_browser(pool, address, merchant, "finance"),
     ):
         yield Environment(pool, merchant, owner, partner)
 
@@ -121,7 +128,7 @@ async def test_owners_are_mailed_about_a_refund_to_a_key_but_not_about_a_devoluc
     charges = []
     for end_to_end_id in (None, f"E99999994{new_id().hex[:23]}"):
         async with env.pool.acquire() as books:
-            charge_id = await boleto_issued_before(
+            charge_id = await issue_boleto_in_the_past(
                 cast(Any, system), cast(Any, books), cast(Any, client), test=False, due_on=today() + timedelta(days=5)
             )
         of = BoletoPaymentFacts(
@@ -193,7 +200,7 @@ async def test_owners_are_mailed_about_a_removed_person_and_so_is_a_removed_owne
     env: Environment, address: str
 ) -> None:
     path = "/painel/pessoas"
-    async with colleague_of(env.pool, address, env.merchant, "support") as gone:
+    async with colleague_in_browser(env.pool, address, env.merchant, "support") as gone:
         assert (await env.owner.post(f"{path}/remover", on=path, email=gone.email, sure="yes")).status == 303
         assert await env.mails("person.removed") == [{"person": gone.email, **actor_facts(env.owner)}]
     assert (await env.owner.post(f"{path}/remover", on=path, email=env.partner.email, sure="yes")).status == 303
@@ -258,7 +265,7 @@ async def test_owners_are_mailed_about_a_payout_key_change_by_an_owner_or_by_the
     (cancelled,) = await env.mails("payout_key.cancelled")
     assert cancelled["by"] == env.partner.email
     shop = f"/plataforma/lojas/{env.account_id}"
-    async with staff_of(env.pool, address) as ana, staff_of(env.pool, address) as bia:
+    async with staff_in_browser(env.pool, address) as ana, staff_in_browser(env.pool, address) as bia:
         assert (await ana.post(f"{shop}/chave", on=shop, **cast(Any, key))).status == 303
         (proposed,) = await env.mails("payout_key.proposed")
         # The mail names neither the member of staff nor their network address.

@@ -17,7 +17,7 @@ from commands.people.tell import SecurityMail
 from domain.totp import STEP_S, code_at, step_at
 from runtime.postgres import Pool
 from runtime.seal import MAIL_NOTE, Seal
-from tests.support.dashboard import Clock, Person, Seen, a_merchant, person_of, settings_with, staff_of
+from tests.support.dashboard import Clock, Person, Seen, a_merchant, owner_in_browser, settings_with, staff_in_browser
 from tests.support.pages import serving
 
 SETTINGS = settings_with(STAFF_TOTP_REQUIRED="0", TRUSTED_PROXIES="127.0.0.0/8")
@@ -54,10 +54,10 @@ async def site(pool: Pool) -> AsyncIterator[Site]:
 @asynccontextmanager
 async def signed_out_person(site: Site, section: str) -> AsyncIterator[Person]:
     if section == "/plataforma":
-        async with staff_of(site.pool, site.address, signed_in=False) as person:
+        async with staff_in_browser(site.pool, site.address, signed_in=False) as person:
             yield person
     else:
-        async with person_of(site.address, await a_merchant(site.pool), signed_in=False) as person:
+        async with owner_in_browser(site.address, await a_merchant(site.pool), signed_in=False) as person:
             yield person
 
 

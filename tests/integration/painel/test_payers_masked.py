@@ -12,7 +12,7 @@ from domain.payer import MASKED
 from runtime.ids import new_id
 from runtime.postgres import Pool
 from runtime.seal import MAIL_TO, Seal
-from tests.support.dashboard import Books, Person, a_merchant, colleague_of, person_of, settings_with
+from tests.support.dashboard import Books, Person, a_merchant, colleague_in_browser, owner_in_browser, settings_with
 from tests.support.pages import serving
 from web.painel.route import EVERYBODY, PAYERS
 from web.painel.table import TABLE
@@ -78,7 +78,9 @@ async def test_only_roles_that_deal_with_payers_see_them_unmasked(pool: Pool, ad
     mail_id = new_id()
     to = SEAL.seal(PAYER["email"].encode(), MAIL_TO, mail_id)
     await pool.execute(MAIL, mail_id, merchant.account_id, UUID(charge.charge_id), to)
-    person = person_of(address, merchant) if role == "owner" else colleague_of(pool, address, merchant, role)
+    person = (
+        owner_in_browser(address, merchant) if role == "owner" else colleague_in_browser(pool, address, merchant, role)
+    )
     async with person as somebody:
         named, where = await payers_named(somebody, role, charge.charge_id)
         shown = (await somebody.opened(f"/painel/cobrancas/{charge.charge_id}")).text
@@ -96,7 +98,7 @@ async def test_only_roles_that_deal_with_payers_see_them_unmasked(pool: Pool, ad
 async def test_payers_of_test_charges_are_shown_unmasked_to_a_developer(pool: Pool, address: str) -> None:
     merchant = await a_merchant(pool)
     charge = await Books(pool, merchant.account_id, SEAL).charge(payer=PAYER, test=True)
-    async with colleague_of(pool, address, merchant, "developer") as developer:
+    async with colleague_in_browser(pool, address, merchant, "developer") as developer:
         assert PAYER["name"] in (await developer.opened(f"/painel/teste/cobrancas/{charge.charge_id}")).text
 
 
@@ -108,7 +110,7 @@ def test_a_masked_value_keeps_one_letter_of_each_word_at_most(text: str | None) 
 
 async def test_the_audit_log_keeps_no_path_of_a_webhook(pool: Pool, address: str) -> None:
     merchant = await a_merchant(pool)
-    async with person_of(address, merchant) as owner:
+    async with owner_in_browser(address, merchant) as owner:
         url = "https://example.com/hook/s3cr3t-path?token=s3cr3t"
         await owner.post("/painel/webhooks", on="/painel/webhooks", url=url)
         log = await pool.fetch("SELECT action, subject FROM audit WHERE account_id = $1", merchant.account_id)

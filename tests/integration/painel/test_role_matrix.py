@@ -19,7 +19,15 @@ import pytest_asyncio
 
 from commands.merchants.merchants import MerchantCreated
 from runtime.postgres import Pool
-from tests.support.dashboard import Person, Seen, a_merchant, colleague_of, person_of, settings_with, staff_of
+from tests.support.dashboard import (
+    Person,
+    Seen,
+    a_merchant,
+    colleague_in_browser,
+    owner_in_browser,
+    settings_with,
+    staff_in_browser,
+)
 from tests.support.pages import serving
 from web.painel.table import TABLE as PAINEL
 from web.plataforma.table import TABLE as PLATAFORMA
@@ -296,11 +304,11 @@ async def person_with_role(
     """A signed-in person with this role, with an account of its own; a signed-out visitor for no letter."""
     merchant = await a_merchant(pool)
     if letter in STAFF:
-        person = await opened.enter_async_context(staff_of(pool, address, role=STAFF[letter]))
+        person = await opened.enter_async_context(staff_in_browser(pool, address, role=STAFF[letter]))
     elif letter in ("O", ""):
-        person = await opened.enter_async_context(person_of(address, merchant, signed_in=bool(letter)))
+        person = await opened.enter_async_context(owner_in_browser(address, merchant, signed_in=bool(letter)))
     else:
-        person = await opened.enter_async_context(colleague_of(pool, address, merchant, MERCHANTS[letter]))
+        person = await opened.enter_async_context(colleague_in_browser(pool, address, merchant, MERCHANTS[letter]))
     return person, merchant
 
 

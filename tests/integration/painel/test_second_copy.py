@@ -20,10 +20,10 @@ from readmodels.charges.charge import ChargeDoc
 from readmodels.charges.payer_page import page_states, payer_page
 from runtime.postgres import Pool, transaction
 from runtime.seal import Seal
-from tests.support.boleto_merchant import boleto_issued_before, issued, today
-from tests.support.boletos import happen, issue
-from tests.support.dashboard import Person, Seen, a_merchant, colleague_of, person_of, settings_with
-from tests.support.mailed import letters_to, words_of
+from tests.support.boleto_merchant import issue_boleto, issue_boleto_in_the_past, today
+from tests.support.boletos import issue, record_boleto_change
+from tests.support.dashboard import Person, Seen, a_merchant, colleague_in_browser, owner_in_browser, settings_with
+from tests.support.mailed import letters_to, plain_text_of
 from tests.support.merchant import ApiClient, ApiMerchant, Books, new_merchant, until_answer
 from tests.support.pages import serving
 from tests.support.system import System
@@ -45,7 +45,7 @@ class Environment(NamedTuple):
 
 @pytest_asyncio.fixture(loop_scope="session")
 async def env(system: System) -> AsyncIterator[Environment]:
-    async with new_merchant(system) as merchant, person_of(system.app_url, merchant.record) as owner:
+    async with new_merchant(system) as merchant, owner_in_browser(system.app_url, merchant.record) as owner:
         yield Environment(system, merchant, owner)
 
 
@@ -85,7 +85,7 @@ async def test_the_page_of_an_expired_boleto_takes_a_request_and_then_links_to_t
     env: Environment, tipo: str
 ) -> None:
     client, owner = env.merchant.sandbox, env.owner
-    charge = await issued(client, "150.00", tipo=tipo, external_id="fatura-77")
+    charge = await issue_boleto(client, "150.00", tipo=tipo, external_id="fatura-77")
     assert OFFER not in await payer_page_html(client, charge)
     assert (
         await request_copy(client, charge) == f"/pagar/{charge['public_id']}"
@@ -119,7 +119,7 @@ async def test_the_page_of_an_expired_boleto_takes_a_request_and_then_links_to_t
 
 async def test_a_second_copy_may_be_requested_again_the_next_day_in_the_payers_language(env: Environment) -> None:
     client = env.merchant.sandbox
-    charge = await issued(client)
+    charge = await issue_boleto(client)
     await advance_past(client, charge)
     assert await request_copy(client, charge, "?lang=en") == f"/pagar/{charge['public_id']}?lang=en"
     await advance_past(client, charge, 2)
@@ -132,7 +132,7 @@ async def test_a_second_copy_may_be_requested_again_the_next_day_in_the_payers_l
 async def test_a_new_charge_for_another_payer_does_not_answer_the_request(env: Environment) -> None:
     """Otherwise whoever has the old link would read what another payer owes."""
     client, owner = env.merchant.sandbox, env.owner
-    charge = await issued(client)
+    charge = await issue_boleto(client)
     await advance_past(client, charge)
     await request_copy(client, charge)
     form = await owner.opened(f"/painel/teste/cobrancas/nova?de={charge['charge_id']}")
@@ -147,7 +147,7 @@ async def test_a_new_charge_for_another_payer_does_not_answer_the_request(env: E
 
 async def test_a_request_can_be_dismissed_and_stays_in_the_timeline_and_the_audit_log(env: Environment) -> None:
     client, owner = env.merchant.sandbox, env.owner
-    charge = await issued(client)
+    charge = await issue_boleto(client)
     await advance_past(client, charge)
     await request_copy(client, charge)
     page = f"/painel/teste/cobrancas/{charge['charge_id']}"
@@ -165,7 +165,7 @@ async def test_a_request_in_production_is_mailed_and_on_the_first_page_until_the
 ) -> None:
     client, owner = env.merchant.production, env.owner
     due = today() - timedelta(days=8)
-    charge_id = await boleto_issued_before(env.system, books, client, test=False, due_on=due, external_id="velha-1")
+    charge_id = await issue_boleto_in_the_past(env.system, books, client, test=False, due_on=due, external_id="velha-1")
 
     async def expired() -> dict[str, Any] | None:
         found = await client.charge(charge_id)
@@ -199,14 +199,14 @@ async def test_a_request_in_production_is_mailed_and_on_the_first_page_until_the
 @pytest_asyncio.fixture(loop_scope="session")
 async def shop(pool: Pool) -> AsyncIterator[Any]:
     merchant = await a_merchant(pool)
-    async with serving(pool, lambda: LATER, SETTINGS) as address, person_of(address, merchant) as owner:
+    async with serving(pool, lambda: LATER, SETTINGS) as address, owner_in_browser(address, merchant) as owner:
         yield merchant, owner, address
 
 
 async def expired_boleto(pool: Pool, account_id: UUID, **more: Any) -> ChargeDoc:
     async with transaction(pool) as conn:
         doc = await issue(conn, SEAL, account_id, test=False, due=DUE, now=NOW, **more)
-        return await happen(conn, doc, "charge.expired", LATER, status="expired")
+        return await record_boleto_change(conn, doc, "charge.expired", LATER, status="expired")
 
 
 async def letters_about_copies(pool: Pool, person: Person) -> list[Any]:
@@ -243,8 +243,8 @@ def test_a_request_is_offered_once_a_day_up_to_the_limit() -> None:
 async def test_roles_that_create_charges_are_mailed_about_requests_up_to_a_daily_limit(pool: Pool, shop: Any) -> None:
     merchant, owner, address = shop
     async with (
-        colleague_of(pool, address, merchant, "support") as support,
-        colleague_of(pool, address, merchant, "developer") as developer,
+        colleague_in_browser(pool, address, merchant, "support") as support,
+        colleague_in_browser(pool, address, merchant, "developer") as developer,
     ):
         docs = [
             await expired_boleto(pool, merchant.account_id, external_id=f"f-{each}") for each in range(LETTERS_MAX + 3)
@@ -254,7 +254,7 @@ async def test_roles_that_create_charges_are_mailed_about_requests_up_to_a_daily
             await write_notices(conn, now=LATER, seal=SEAL)
         letters = await letters_about_copies(pool, owner)
         assert len(letters) == LETTERS_MAX
-        words = "".join(words_of(each) for each in letters)
+        words = "".join(plain_text_of(each) for each in letters)
         for doc in docs[:LETTERS_MAX]:
             assert f"Sua referência: {doc.external_id}\r\n" in words
             assert f"/painel/cobrancas/{doc.charge_id}" in words
@@ -271,7 +271,7 @@ async def test_only_an_expired_boleto_of_a_merchant_that_is_not_blocked_takes_a_
     async with transaction(pool) as conn:
         pending = await issue(conn, SEAL, account_id, test=False, due=DUE, now=NOW)
         cancelled = await issue(conn, SEAL, account_id, test=False, due=DUE, now=NOW)
-        cancelled = await happen(conn, cancelled, "charge.cancelled", NOW, status="cancelled")
+        cancelled = await record_boleto_change(conn, cancelled, "charge.cancelled", NOW, status="cancelled")
     assert not await request_by_command(pool, pending, NOW)
     assert await request_by_command(pool, pending, LATER), (
         "it is past its due date, and the sweeper will mark it expired"

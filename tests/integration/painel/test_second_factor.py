@@ -15,7 +15,7 @@ from commands.people.sessions import IDLE
 from domain.totp import STEP_S, code_at, step_at
 from runtime.postgres import Pool
 from tests.support.code_reader import qr_text
-from tests.support.dashboard import ENTRY, Clock, Person, Seen, a_merchant, person_of, settings_with
+from tests.support.dashboard import ENTRY, Clock, Person, Seen, a_merchant, owner_in_browser, settings_with
 from tests.support.pages import serving
 
 CODE = f"{ENTRY}/codigo"
@@ -75,7 +75,7 @@ async def _send_code(person: Person, page: Seen, code: str) -> Seen:
 async def test_an_authenticator_reads_the_secret_and_its_code_turns_the_factor_on(
     address: str, clock: Clock, pool: Pool, merchant: MerchantCreated
 ) -> None:
-    async with person_of(address, merchant) as person, person_of(address, merchant) as elsewhere:
+    async with owner_in_browser(address, merchant) as person, owner_in_browser(address, merchant) as elsewhere:
         page = await person.opened(FACTOR)
         image = re.search(r'src="data:image/png;base64,([^"]+)"', page.html)
         assert image
@@ -101,9 +101,9 @@ async def test_an_authenticator_reads_the_secret_and_its_code_turns_the_factor_o
 async def test_after_the_password_the_code_is_asked_for_and_works_once(
     address: str, clock: Clock, merchant: MerchantCreated
 ) -> None:
-    async with person_of(address, merchant) as person:
+    async with owner_in_browser(address, merchant) as person:
         secret, _ = await _enrol(person, clock)
-    async with person_of(address, merchant, signed_in=False) as person:
+    async with owner_in_browser(address, merchant, signed_in=False) as person:
         asked = await person.sign_in(where_to="/painel/extrato")
         assert person.cookie() == ""
         assert (await person.get("/painel")).status == 303
@@ -114,10 +114,10 @@ async def test_after_the_password_the_code_is_asked_for_and_works_once(
         done = await _with_code(person, f" {code_at(secret, here + 1)[:3]} {code_at(secret, here + 1)[3:]}", form=asked)
         assert (done.status, done.where) == (303, "/painel/extrato")
     for used in (here + 1, here, here - 1):
-        async with person_of(address, merchant, signed_in=False) as person:
+        async with owner_in_browser(address, merchant, signed_in=False) as person:
             assert (await _with_code(person, code_at(secret, used))).status == 403
     clock.on(timedelta(seconds=2 * STEP_S))
-    async with person_of(address, merchant, signed_in=False) as person:
+    async with owner_in_browser(address, merchant, signed_in=False) as person:
         code = code_at(secret, step_at(clock.at))
         pages = [await person.sign_in() for _ in range(2)]
         answers = await asyncio.gather(*(_send_code(person, page, code) for page in pages))
@@ -127,17 +127,17 @@ async def test_after_the_password_the_code_is_asked_for_and_works_once(
 async def test_a_recovery_code_signs_in_once_and_its_use_is_audited(
     address: str, clock: Clock, pool: Pool, merchant: MerchantCreated
 ) -> None:
-    async with person_of(address, merchant) as person:
+    async with owner_in_browser(address, merchant) as person:
         _, codes = await _enrol(person, clock)
     for given, status in ((codes[0].lower(), 303), (codes[0], 403), (codes[1].replace("-", " "), 303), ("A" * 12, 403)):
-        async with person_of(address, merchant, signed_in=False) as person:
+        async with owner_in_browser(address, merchant, signed_in=False) as person:
             assert (await _with_code(person, given)).status == status, given
             if status == 303:
                 seen = await person.opened("/painel/auditoria")
                 assert "com: código de recuperação" in seen.text
     assert await pool.fetchval("SELECT count(*) FROM recovery_code WHERE email = $1", merchant.dashboard.email) == 8
     # Guesses at recovery codes are counted like passwords.
-    async with person_of(address, merchant, signed_in=False) as person:
+    async with owner_in_browser(address, merchant, signed_in=False) as person:
         asked = await person.sign_in()
         guesses = [(await _send_code(person, asked, "A" * 12)).status for _ in range(EMAIL_ATTEMPTS)]
         assert (guesses[0], guesses[-1]) == (403, 429)
@@ -146,9 +146,9 @@ async def test_a_recovery_code_signs_in_once_and_its_use_is_audited(
 async def test_codes_may_be_guessed_only_ten_times_a_day_even_with_the_right_password(
     address: str, clock: Clock, merchant: MerchantCreated
 ) -> None:
-    async with person_of(address, merchant) as person:
+    async with owner_in_browser(address, merchant) as person:
         secret, codes = await _enrol(person, clock)
-    async with person_of(address, merchant, signed_in=False) as person:
+    async with owner_in_browser(address, merchant, signed_in=False) as person:
         guessed = 0
         while guessed < CODE_ATTEMPTS:
             asked = await person.sign_in()
@@ -167,11 +167,11 @@ async def test_codes_may_be_guessed_only_ten_times_a_day_even_with_the_right_pas
 async def test_the_step_between_password_and_code_is_bound_to_one_browser_and_five_minutes(
     address: str, clock: Clock, merchant: MerchantCreated
 ) -> None:
-    async with person_of(address, merchant) as person:
+    async with owner_in_browser(address, merchant) as person:
         secret, _ = await _enrol(person, clock)
     async with (
-        person_of(address, merchant, signed_in=False) as person,
-        person_of(address, merchant, signed_in=False) as thief,
+        owner_in_browser(address, merchant, signed_in=False) as person,
+        owner_in_browser(address, merchant, signed_in=False) as thief,
     ):
         asked = await person.sign_in()
         stolen = re.search(r'name="passo" value="([0-9a-f]*)"', asked.html)
@@ -190,7 +190,7 @@ async def test_the_factor_is_turned_off_only_with_password_and_code(
     address: str, clock: Clock, pool: Pool, merchant: MerchantCreated
 ) -> None:
     off = f"{FACTOR}/desligar"
-    async with person_of(address, merchant) as person:
+    async with owner_in_browser(address, merchant) as person:
         earlier = await person.opened(FACTOR)
         secret, _ = await _enrol(person, clock)
 
@@ -211,7 +211,7 @@ async def test_the_factor_is_turned_off_only_with_password_and_code(
         assert before == await pool.fetchval(held, person.email)
         assert (await turn_off(person.password, code)).where == "/painel/acesso?feito=fator-desligado"
         assert "desligados" in (await person.opened("/painel/acesso")).text
-    async with person_of(address, merchant) as person:
+    async with owner_in_browser(address, merchant) as person:
         assert (await person.get("/painel")).status == 200
     assert await pool.fetchval("SELECT count(*) FROM recovery_code WHERE email = $1", merchant.dashboard.email) == 0
 
@@ -219,7 +219,7 @@ async def test_the_factor_is_turned_off_only_with_password_and_code(
 async def test_a_wrong_first_code_or_password_turns_nothing_on_and_shows_the_same_secret(
     address: str, clock: Clock, pool: Pool, merchant: MerchantCreated
 ) -> None:
-    async with person_of(address, merchant) as person:
+    async with owner_in_browser(address, merchant) as person:
         page = await person.opened(FACTOR)
         sealed = re.search(r'name="secret" value="([0-9a-f]+)"', page.html)
         assert sealed
@@ -239,7 +239,7 @@ async def test_a_form_of_an_ended_session_is_also_kept_through_the_step_of_the_c
     def hidden(page: Seen) -> dict[str, str]:
         return dict(re.findall(r'<input type="hidden" name="([^"]+)" value="([^"]*)"', page.html))
 
-    async with person_of(address, merchant) as person:
+    async with owner_in_browser(address, merchant) as person:
         secret, _ = await _enrol(person, clock)
         page = "/painel/empresa"
         form = await person.opened(page)

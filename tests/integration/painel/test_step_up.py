@@ -17,7 +17,7 @@ from commands.people.scopes import grantable
 from domain.mode import Mode
 from runtime.passwords import hash_password
 from runtime.postgres import Pool
-from tests.support.dashboard import Clock, Person, Seen, a_merchant, person_of, settings_with
+from tests.support.dashboard import Clock, Person, Seen, a_merchant, owner_in_browser, settings_with
 from tests.support.pages import serving
 
 PASSWORD = "uma senha de teste"
@@ -47,7 +47,7 @@ async def env(pool: Pool) -> AsyncIterator[Environment]:
     clock, merchant = Clock(), await a_merchant(pool)
     async with AsyncExitStack() as opened:
         address = await opened.enter_async_context(serving(pool, clock.now, settings_with()))
-        owner = await opened.enter_async_context(person_of(address, merchant))
+        owner = await opened.enter_async_context(owner_in_browser(address, merchant))
         yield Environment(merchant, owner, address, clock, pool, opened)
 
 
@@ -303,7 +303,7 @@ async def test_reducing_a_role_lists_the_persons_credentials_with_scopes_beyond_
 async def test_with_money_totp_required_a_withdrawal_needs_a_second_factor(pool: Pool) -> None:
     merchant = await a_merchant(pool)
     settings = settings_with(MONEY_TOTP_REQUIRED="1")
-    async with serving(pool, Clock().now, settings) as address, person_of(address, merchant) as owner:
+    async with serving(pool, Clock().now, settings) as address, owner_in_browser(address, merchant) as owner:
         seen = await owner.post("/painel/saques", amount="10,00", sure="yes")
         assert seen.status == 403
         assert 'href="/painel/acesso/codigo"' in seen.html

@@ -19,9 +19,9 @@ from readmodels.reports.fold import Fold, fold, hold
 from readmodels.reports.merchant import settled_months
 from runtime.postgres import Pool
 from runtime.seal import Seal
-from tests.support.dashboard import Books, a_merchant, person_of, settings_with
+from tests.support.dashboard import Books, a_merchant, owner_in_browser, settings_with
 from tests.support.pages import serving
-from tests.support.wallet import written
+from tests.support.wallet import insert_ledger_entry
 from web.painel.xlsx_export import xlsx_answer
 
 # A page takes its account's only turn while it is made: its own reads must not wait for another turn.
@@ -32,7 +32,10 @@ NBSP = "\u00a0"
 @pytest_asyncio.fixture(loop_scope="session")
 async def shop(pool: Any) -> AsyncIterator[Any]:
     merchant = await a_merchant(pool)
-    async with serving(pool, lambda: datetime.now(UTC), SETTINGS) as address, person_of(address, merchant) as owner:
+    async with (
+        serving(pool, lambda: datetime.now(UTC), SETTINGS) as address,
+        owner_in_browser(address, merchant) as owner,
+    ):
         yield owner, Books(pool, merchant.account_id, Seal(SETTINGS.secret_key))
 
 
@@ -54,8 +57,8 @@ async def test_the_sum_of_payments_covers_what_the_filters_select(shop: Any) -> 
 async def test_the_statement_shows_its_total_and_the_sum_of_each_type_of_entry(shop: Any) -> None:
     owner, books = shop
     await books.paid(await books.charge(100_00))
-    await written(books.pool, books.account_id, 2, "refund", -30_00, 70_00, datetime.now(UTC))
-    await written(books.pool, books.account_id, 3, "withdrawal", -80_00, -10_00, datetime.now(UTC))
+    await insert_ledger_entry(books.pool, books.account_id, 2, "refund", -30_00, 70_00, datetime.now(UTC))
+    await insert_ledger_entry(books.pool, books.account_id, 3, "withdrawal", -80_00, -10_00, datetime.now(UTC))
     text = (await owner.opened("/painel/extrato")).text
     assert f"3 lançamentos, ao todo −R${NBSP}10,00" in text
     assert f"Pagamento recebido 1 +R${NBSP}100,00" in text
@@ -115,14 +118,14 @@ async def test_sums_add_entries_that_are_not_in_the_totals_yet_to_the_kept_total
         await undone.start()
         try:
             ids = [
-                await written(conn, account_id, number, "payment", cents, cents, at)
+                await insert_ledger_entry(conn, account_id, number, "payment", cents, cents, at)
                 for number, (at, cents) in enumerate(kept, 1)
             ]
             await hold(conn)
             await fold(conn, ids, (Fold.ENTRIES,))
             await conn.execute("UPDATE report_position SET journal_id = $1", ids[-1])
             for number, (at, cents) in enumerate(behind, 3):
-                await written(conn, account_id, number, "payment", cents, cents, at)
+                await insert_ledger_entry(conn, account_id, number, "payment", cents, cents, at)
             # With read_ledger empty, the sums come from the totals and the journal alone.
             await conn.execute("DELETE FROM read_ledger WHERE account_id = $1", account_id)
             (all_of_it,) = await ledger_sums(conn, owner, LedgerFilters())

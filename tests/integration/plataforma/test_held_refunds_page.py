@@ -20,8 +20,8 @@ from readmodels.money.refund import RefundProjection
 from runtime.ids import new_id
 from runtime.postgres import Pool, transaction
 from runtime.seal import Seal
-from tests.support.boleto_merchant import boleto_issued_before, today
-from tests.support.dashboard import Clock, Person, a_merchant, person_of, settings_with, staff_of
+from tests.support.boleto_merchant import issue_boleto_in_the_past, today
+from tests.support.dashboard import Clock, Person, a_merchant, owner_in_browser, settings_with, staff_in_browser
 from tests.support.pages import serving
 
 SETTINGS = settings_with(STAFF_TOTP_REQUIRED="0")
@@ -52,7 +52,7 @@ async def address(pool: Pool, clock: Clock) -> AsyncIterator[str]:
 
 @pytest_asyncio.fixture(loop_scope="session")
 async def staff(pool: Pool, address: str) -> AsyncIterator[Person]:
-    async with staff_of(pool, address) as person:
+    async with staff_in_browser(pool, address) as person:
         yield person
 
 
@@ -66,7 +66,7 @@ async def held_refund(pool: Pool, servers: Any, cents: int = 123_456) -> Held:
     client = SimpleNamespace(account_id=str(account_id))
     async with pool.acquire() as books:
         charge_id = UUID(
-            await boleto_issued_before(
+            await issue_boleto_in_the_past(
                 cast(Any, system), cast(Any, books), cast(Any, client), test=False,
                 due_on=today() + timedelta(days=5), amount_cents=cents,
             )
@@ -121,7 +121,7 @@ async def test_held_refunds_are_shown_with_the_key_and_the_document_masked(
         assert "52998224725" not in seen.html
     assert (await staff.get(f"{PATH}/{new_id()}")).status == 404
     # The merchant sees that the platform checks the refund, and not who does.
-    async with person_of(staff.address, held.merchant) as owner:
+    async with owner_in_browser(staff.address, held.merchant) as owner:
         assert "a plataforma confere antes de enviar" in (await owner.opened("/painel/devolucoes")).text
 
 
@@ -161,7 +161,7 @@ async def test_a_refusal_needs_a_reason_and_credits_the_money_back(pool: Pool, s
     balance = "SELECT balance_cents FROM account_clock WHERE account_id = $1 AND NOT test"
     assert await pool.fetchval(balance, held.merchant.account_id) == 123_456
     assert await count_orders(pool, held) == 0
-    async with person_of(staff.address, held.merchant) as owner:
+    async with owner_in_browser(staff.address, held.merchant) as owner:
         page = (await owner.opened("/painel/devolucoes")).text
         assert "a plataforma não liberou" in page
         assert "laranja" not in page
@@ -171,7 +171,7 @@ async def test_of_concurrent_decisions_about_a_held_refund_exactly_one_takes_eff
     pool: Pool, servers: Any, staff: Person, address: str
 ) -> None:
     held = await held_refund(pool, servers)
-    async with staff_of(pool, address) as colleague:
+    async with staff_in_browser(pool, address) as colleague:
         answers = await asyncio.gather(
             staff.post(f"{held.page}/liberar", on=held.page),
             colleague.post(f"{held.page}/liberar", on=held.page),

@@ -10,7 +10,7 @@ import pytest_asyncio
 from runtime.ids import new_token
 from runtime.postgres import Pool
 from runtime.seal import Seal
-from tests.support.dashboard import Books, Clock, Person, a_merchant, settings_with, staff_of
+from tests.support.dashboard import Books, Clock, Person, a_merchant, settings_with, staff_in_browser
 from tests.support.pages import serving
 
 SETTINGS = settings_with(STAFF_TOTP_REQUIRED="0")
@@ -31,7 +31,7 @@ async def address(pool: Pool, clock: Clock) -> AsyncIterator[str]:
 
 @pytest_asyncio.fixture(loop_scope="session")
 async def staff(pool: Pool, address: str) -> AsyncIterator[Person]:
-    async with staff_of(pool, address) as person:
+    async with staff_in_browser(pool, address) as person:
         yield person
 
 

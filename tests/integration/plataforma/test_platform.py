@@ -27,10 +27,19 @@ from readmodels.reports.reports import REPORTS
 from runtime.ids import new_id
 from runtime.postgres import Pool, open_pool, session, transaction
 from runtime.seal import Seal
-from tests.support.dashboard import Books, Person, Seen, a_merchant, colleague_of, person_of, settings_with, staff_of
+from tests.support.dashboard import (
+    Books,
+    Person,
+    Seen,
+    a_merchant,
+    colleague_in_browser,
+    owner_in_browser,
+    settings_with,
+    staff_in_browser,
+)
 from tests.support.in_process import Api
 from tests.support.pages import serving
-from tests.support.partners import received_on
+from tests.support.partners import book_past_payments
 from web.painel.table import TABLE as PAINEL_TABLE
 from web.plataforma.reports import pages as reports
 from web.plataforma.table import TABLE
@@ -51,7 +60,7 @@ async def address(pool: Pool) -> AsyncIterator[str]:
 
 @pytest_asyncio.fixture(scope="module", loop_scope="session")
 async def staff(pool: Pool, address: str) -> AsyncIterator[Person]:
-    async with staff_of(pool, address) as person:
+    async with staff_in_browser(pool, address) as person:
         yield person
 
 
@@ -66,7 +75,7 @@ async def test_staff_pages_are_closed_to_merchants_and_dashboard_pages_to_staff(
     address: str, pool: Pool, staff: Person
 ) -> None:
     merchant = await a_merchant(pool)
-    async with person_of(address, merchant) as owner:
+    async with owner_in_browser(address, merchant) as owner:
         # Also with the person's own session under the name of the other section's cookie.
         for person, table, root in ((owner, TABLE, "/plataforma"), (staff, PAINEL_TABLE, "/painel")):
             moved = {"Cookie": f"{root[1:]}={person.cookie()}"}
@@ -100,7 +109,7 @@ async def test_an_e_mail_cannot_belong_to_a_merchant_and_to_the_staff(address: s
     async with pool.acquire() as conn:
         with pytest.raises(Exception, match="VALIDATION_ERROR"):
             await add_staff(conn, merchant.dashboard.email, "x", role="admin", now=datetime.now(UTC))
-    async with person_of(address, merchant) as owner:
+    async with owner_in_browser(address, merchant) as owner:
         # The answer is the one for any other e-mail: the owner does not learn who works for the platform.
         asked = await owner.post("/painel/pessoas", on="/painel/pessoas", name="Ana", email=staff.email, role="owner")
         assert asked.status == 303
@@ -142,7 +151,10 @@ async def test_the_webhook_report_names_the_state_as_the_page_of_the_merchant_do
 
 
 async def test_where_a_second_factor_is_required_no_page_opens_without_it(pool: Pool) -> None:
-    async with serving(pool, lambda: datetime.now(UTC), settings_with()) as strict, staff_of(pool, strict) as person:
+    async with (
+        serving(pool, lambda: datetime.now(UTC), settings_with()) as strict,
+        staff_in_browser(pool, strict) as person,
+    ):
         for page in TABLE:
             if page.method == "GET" and not page.early:
                 seen = await person.get(_path_with_ids(page.whole_path))
@@ -164,7 +176,7 @@ async def test_merchants_are_found_by_id_document_beginning_of_the_name_or_a_per
     document = await pool.fetchval("SELECT document FROM account WHERE account_id = $1", merchant.account_id)
     shown = f"{document[:2]}.{document[2:5]}.{document[5:8]}/{document[8:12]}-{document[12:]}"
     link = f"/plataforma/lojas/{merchant.account_id}"
-    async with colleague_of(pool, address, merchant, "support") as colleague:
+    async with colleague_in_browser(pool, address, merchant, "support") as colleague:
         for text in (str(merchant.account_id), shown, document, "ótica ímpar 100%", colleague.email.upper()):
             seen = await staff.ask("GET", "/plataforma/lojas", params={"busca": text})
             assert link in seen.html, text
@@ -240,7 +252,7 @@ async def test_rejecting_or_blocking_an_account_needs_a_reason_and_takes_effect_
     ):
         assert said in page
     # The merchant's people see the block, and not who decided it.
-    async with person_of(address, api.third) as owner:
+    async with owner_in_browser(address, api.third) as owner:
         assert "Cadastro bloqueado" in (await owner.opened("/painel")).text
         assert staff.email not in (await owner.opened("/painel/auditoria")).text
 
@@ -374,7 +386,7 @@ async def test_every_report_is_a_page_and_two_files_about_production_only(pool: 
 
 async def test_a_report_compares_its_total_with_the_period_before_and_plots_it(pool: Pool, staff: Person) -> None:
     merchant = await a_merchant(pool)
-    await received_on(pool, merchant.account_id, (2, 160_00), (1, 50_00), (0, 150_00))
+    await book_past_payments(pool, merchant.account_id, (2, 160_00), (1, 50_00), (0, 150_00))
     last = datetime.now(SAO_PAULO).date()
     period = f"conta={merchant.account_id}&de={last - timedelta(days=1)}&ate={last}"
     page = await staff.opened(f"/plataforma/relatorios/receipts?{period}")
@@ -397,10 +409,10 @@ async def test_a_report_compares_its_total_with_the_period_before_and_plots_it(p
 
 async def test_rows_and_total_of_a_report_are_read_at_one_instant(pool: Pool, staff: Person, monkeypatch: Any) -> None:
     merchant = await a_merchant(pool)
-    await received_on(pool, merchant.account_id, (0, 150_00))
+    await book_past_payments(pool, merchant.account_id, (0, 150_00))
 
     async def read_after_another_payment(*asked: Any) -> Any:
-        await received_on(pool, merchant.account_id, (0, 7_00))
+        await book_past_payments(pool, merchant.account_id, (0, 7_00))
         return await whole(*asked)
 
     monkeypatch.setattr(reports, "whole", read_after_another_payment)
@@ -459,7 +471,7 @@ async def test_a_file_sent_to_a_slow_browser_holds_no_connection(
 
 async def test_the_audit_logs_of_merchants_and_of_staff_are_separate(address: str, pool: Pool, staff: Person) -> None:
     merchant = await a_merchant(pool)
-    async with person_of(address, merchant) as owner:
+    async with owner_in_browser(address, merchant) as owner:
         assert owner.email not in (await staff.opened("/plataforma/auditoria")).text
         assert staff.email not in (await owner.opened("/painel/auditoria")).text
     account = UUID(int=0)
@@ -467,7 +479,7 @@ async def test_the_audit_logs_of_merchants_and_of_staff_are_separate(address: st
 
 
 async def test_a_deleted_member_of_staff_loses_access_with_the_next_page(address: str, pool: Pool) -> None:
-    async with staff_of(pool, address) as person:
+    async with staff_in_browser(pool, address) as person:
         assert (await person.get("/plataforma")).status == 200
         await pool.execute("DELETE FROM dashboard_user WHERE email = $1", person.email)
         assert (await person.get("/plataforma")).status == 303
@@ -522,12 +534,12 @@ async def test_a_payout_key_change_requested_by_staff_needs_a_second_member_of_s
     assert (own.status, "segunda pessoa da equipe" in own.text) == (400, True)
     waiting = "SELECT effective_at FROM payout_change WHERE change_id = $1"
     assert await pool.fetchval(waiting, UUID(found[1])) is None
-    async with staff_of(pool, address) as colleague:
+    async with staff_in_browser(pool, address) as colleague:
         assert (await colleague.post(f"{page}/chave/confirmar", on=page, change_id=found[1])).status == 303
         assert await pool.fetchval(waiting, UUID(found[1])) is not None
         late = await colleague.post(f"{page}/chave/confirmar", on=page, change_id=found[1])
         assert (late.status, "não espera mais" in late.text) == (400, True)
-        async with person_of(address, merchant) as owner:
+        async with owner_in_browser(address, merchant) as owner:
             saques = await owner.opened("/painel/saques")
             assert "Passa a valer em" in saques.text
             assert staff.email not in saques.html
@@ -555,7 +567,7 @@ async def test_a_share_above_twenty_percent_needs_two_members_of_staff(pool: Poo
     own = await staff.post(f"{path}/{code}/confirmar", form=page, proposal_id=found[1])
     assert (own.status, "é preciso uma segunda pessoa" in own.text) == (400, True)
     assert await pool.fetchval(share, code) is None
-    async with staff_of(pool, address) as colleague:
+    async with staff_in_browser(pool, address) as colleague:
         assert (await colleague.post(f"{path}/{code}/confirmar", on=one, proposal_id=found[1])).status == 303
         assert await pool.fetchval(share, code) == 2_001
         late = await colleague.post(f"{path}/{code}/confirmar", on=one, proposal_id=found[1])

@@ -10,7 +10,7 @@ from domain.instants import SAO_PAULO
 from runtime.postgres import Pool
 from tests.integration.painel.test_dashboard_browser import _CONTRAST, _HEADINGS, _SMALL, _UNNAMED, LONG, screen
 from tests.integration.plataforma.test_held_refunds_page import SETTINGS, held_refund
-from tests.support.dashboard import a_merchant, person_of, staff_of
+from tests.support.dashboard import a_merchant, owner_in_browser, staff_in_browser
 from tests.support.pages import CHROMIUM, serving, tab, until
 
 pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="no browser on this machine")
@@ -37,8 +37,8 @@ async def test_every_page_of_people_and_staff_fits_the_screen_with_contrast_labe
     held = await held_refund(pool, servers)
     async with (
         serving(pool, lambda: datetime.now(UTC), SETTINGS) as address,
-        person_of(address, merchant) as owner,
-        staff_of(pool, address) as staff,
+        owner_in_browser(address, merchant) as owner,
+        staff_in_browser(pool, address) as staff,
         tab(tmp_path_factory.mktemp("profile")) as (command, evaluate),
     ):
         today = datetime.now(SAO_PAULO).date()

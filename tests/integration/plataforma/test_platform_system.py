@@ -7,7 +7,7 @@ import time
 
 import aiohttp
 
-from tests.support.dashboard import Person, person_of
+from tests.support.dashboard import Person, owner_in_browser
 from tests.support.merchant import new_merchant, until_answer
 from tests.support.system import System
 
@@ -167,7 +167,7 @@ async def test_suspended_pix_is_refused_by_every_process_within_a_second(system:
 
 
 async def test_requests_to_any_api_process_are_in_the_owners_request_log(system: System) -> None:
-    async with new_merchant(system) as merchant, person_of(system.app_url, merchant.record) as owner:
+    async with new_merchant(system) as merchant, owner_in_browser(system.app_url, merchant.record) as owner:
         token = await merchant.production.token()
         headers = {"Authorization": f"Bearer {token}"}
         asked = []

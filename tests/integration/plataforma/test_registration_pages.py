@@ -8,8 +8,16 @@ import pytest_asyncio
 
 from runtime.postgres import Pool
 from runtime.settings import Settings
-from tests.support.dashboard import Clock, Person, a_merchant, colleague_of, person_of, settings_with, staff_of
-from tests.support.mailed import letters_to, mailed_link, words_of
+from tests.support.dashboard import (
+    Clock,
+    Person,
+    a_merchant,
+    colleague_in_browser,
+    owner_in_browser,
+    settings_with,
+    staff_in_browser,
+)
+from tests.support.mailed import letters_to, mailed_link, plain_text_of
 from tests.support.pages import serving
 
 NEW = "/plataforma/lojas/nova"
@@ -40,7 +48,7 @@ class Environment(NamedTuple):
 @pytest_asyncio.fixture(loop_scope="session")
 async def env(pool: Pool) -> AsyncIterator[Environment]:
     clock, settings = Clock(), settings_with(STAFF_TOTP_REQUIRED="0", SUPPORT_CONTACT="ajuda@quita.example")
-    async with serving(pool, clock.now, settings) as address, staff_of(pool, address) as staff:
+    async with serving(pool, clock.now, settings) as address, staff_in_browser(pool, address) as staff:
         yield Environment(pool, clock, settings, address, staff)
 
 
@@ -159,14 +167,14 @@ async def test_staff_send_an_owner_an_access_link_and_need_a_reason_to_clear_a_l
     assert not await env.pool.fetchval(kept, email)
     assert "telefone roubado" in (await env.staff.opened(page)).text
     letters = await letters_to(env.pool, env.settings, email, now=env.clock.now())
-    said = " ".join(" ".join(words_of(each) for each in letters).split())
+    said = " ".join(" ".join(plain_text_of(each) for each in letters).split())
     assert "Motivo: telefone roubado" in said
     assert env.staff.email not in said
 
 
 async def test_the_first_page_says_what_works_in_each_state_of_the_registration(env: Environment) -> None:
     merchant = await a_merchant(env.pool, kyc="pending")
-    async with person_of(env.address, merchant) as owner:
+    async with owner_in_browser(env.address, merchant) as owner:
         first = (await owner.opened("/painel")).text
         assert "Cadastro em análise." in first
         assert "O ambiente de teste funciona por inteiro." in first
@@ -176,7 +184,7 @@ async def test_the_first_page_says_what_works_in_each_state_of_the_registration(
         assert "sem ele não há boletos, nem no teste. No teste, todo o resto funciona." in first
         company = await owner.opened("/painel/empresa")
         assert '<a href="#address">Endereço completo' in company.html, "the notice links to its form"
-        async with colleague_of(env.pool, env.address, merchant, "finance") as finance:
+        async with colleague_in_browser(env.pool, env.address, merchant, "finance") as finance:
             assert 'action="/painel/empresa/endereco"' not in (await finance.opened("/painel/empresa")).html
             assert (await finance.post("/painel/empresa/endereco", on="/painel/empresa", **ADDRESS)).status == 403
         path = "/painel/empresa/endereco"

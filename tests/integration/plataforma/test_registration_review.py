@@ -9,7 +9,7 @@ import pytest_asyncio
 from readmodels.dashboard.registration_review import ReviewItem
 from runtime.ids import new_id
 from runtime.postgres import Pool
-from tests.support.dashboard import Person, Seen, a_merchant, person_of, settings_with, staff_of
+from tests.support.dashboard import Person, Seen, a_merchant, owner_in_browser, settings_with, staff_in_browser
 from tests.support.pages import serving
 
 SETTINGS = settings_with(STAFF_TOTP_REQUIRED="0")
@@ -23,7 +23,7 @@ async def address(pool: Pool) -> AsyncIterator[str]:
 
 @pytest_asyncio.fixture(scope="module", loop_scope="session")
 async def staff(pool: Pool, address: str) -> AsyncIterator[Person]:
-    async with staff_of(pool, address) as person:
+    async with staff_in_browser(pool, address) as person:
         yield person
 
 
@@ -96,7 +96,7 @@ async def test_notes_about_an_account_are_stored_and_shown_to_staff_only(
     assert "&lt;b&gt;Volume&lt;/b&gt; de 300" in page.html
     assert await pool.fetchval("SELECT count(*) FROM account_note WHERE account_id = $1", merchant.account_id) == 1
     assert "Escreveu uma observação sobre uma loja" in (await staff.opened("/plataforma/auditoria")).text
-    async with person_of(address, merchant) as owner:
+    async with owner_in_browser(address, merchant) as owner:
         for path in ("/painel/empresa", "/painel/auditoria"):
             seen = await owner.opened(path)
             assert "sócia" not in seen.text

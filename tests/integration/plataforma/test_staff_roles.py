@@ -15,9 +15,9 @@ from domain.merchants.staff import ROLES
 from runtime.ids import new_id
 from runtime.postgres import Pool, transaction
 from runtime.seal import SUSPENDED_PAYER, Seal
-from tests.support.dashboard import Person, settings_with, staff_of
+from tests.support.dashboard import Person, settings_with, staff_in_browser
 from tests.support.pages import serving
-from tests.support.webhooks import merchant_at
+from tests.support.webhooks import create_merchant_with_endpoint
 from web.painel.route import Page, grants_of
 from web.painel.table import TABLE as PAINEL
 from web.plataforma.table import TABLE
@@ -36,7 +36,7 @@ async def address(pool: Pool) -> AsyncIterator[str]:
 async def pages(pool: Pool) -> AsyncIterator[list[str]]:
     """A page of every kind in the section, each with something to act on."""
     now, seal, source = datetime.now(UTC), Seal(SETTINGS.secret_key), f"E99999994{new_id().hex[:23]}"
-    merchant = await merchant_at(pool, "https://receiver.example.com/hook")
+    merchant = await create_merchant_with_endpoint(pool, "https://receiver.example.com/hook")
     account = merchant.account_id
     await pool.execute("UPDATE account SET kyc = 'pending' WHERE account_id = $1", account)
     await pool.execute(
@@ -77,7 +77,7 @@ async def role_and_person(
     request: pytest.FixtureRequest, pool: Pool, address: str
 ) -> AsyncIterator[tuple[str, Person]]:
     role: str = request.param
-    async with staff_of(pool, address, role=role) as person:
+    async with staff_in_browser(pool, address, role=role) as person:
         yield role, person
 
 
@@ -134,7 +134,7 @@ async def test_no_page_offers_an_action_that_its_reader_may_not_take(
 
 
 async def test_a_role_that_only_reads_sees_every_document_masked(pool: Pool, address: str, pages: list[str]) -> None:
-    async with staff_of(pool, address, role="support") as person:
+    async with staff_in_browser(pool, address, role="support") as person:
         read = [await person.get(f"/plataforma{path}") for path in pages]
     html = " ".join(each.html for each in read if each.status == 200)
     assert "Fulana" in html

@@ -8,7 +8,7 @@ import pytest
 import pytest_asyncio
 
 from runtime.seal import Seal
-from tests.support.dashboard import Books, Person, Seen, a_merchant, settings_with, staff_of
+from tests.support.dashboard import Books, Person, Seen, a_merchant, settings_with, staff_in_browser
 from tests.support.pages import serving
 
 SETTINGS = settings_with(STAFF_TOTP_REQUIRED="0")
@@ -19,7 +19,7 @@ PATH = "/plataforma/busca"
 
 @pytest_asyncio.fixture(loop_scope="session")
 async def staff(pool: Any) -> AsyncIterator[Person]:
-    async with serving(pool, lambda: datetime.now(UTC), SETTINGS) as address, staff_of(pool, address) as person:
+    async with serving(pool, lambda: datetime.now(UTC), SETTINGS) as address, staff_in_browser(pool, address) as person:
         yield person
 
 

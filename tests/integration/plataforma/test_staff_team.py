@@ -21,9 +21,9 @@ from runtime.ids import new_id
 from runtime.passwords import hash_password
 from runtime.postgres import Pool, open_pool, transaction
 from runtime.settings import Settings
-from tests.support.dashboard import Clock, Person, Seen, a_merchant, settings_with, staff_of
+from tests.support.dashboard import Clock, Person, Seen, a_merchant, settings_with, staff_in_browser
 from tests.support.database import own_database
-from tests.support.mailed import letters_to, mailed_link, words_of
+from tests.support.mailed import letters_to, mailed_link, plain_text_of
 from tests.support.pages import serving
 
 TEAM = "/plataforma/equipe"
@@ -45,12 +45,12 @@ class Environment(NamedTuple):
 
     async def words(self, email: str) -> str:
         letters = await letters_to(self.pool, self.settings, email, now=self.clock.now())
-        return " ".join(" ".join(f"{each['Subject']} {words_of(each)}" for each in letters).split())
+        return " ".join(" ".join(f"{each['Subject']} {plain_text_of(each)}" for each in letters).split())
 
     async def expect_letter(self, *said: str) -> None:
         """Assert that the newest letter to the admin contains all of these texts."""
         letters = await letters_to(self.pool, self.settings, self.admin.email, now=self.clock.now())
-        words = " ".join(f"{letters[-1]['Subject']} {words_of(letters[-1])}".split())
+        words = " ".join(f"{letters[-1]['Subject']} {plain_text_of(letters[-1])}".split())
         for each in said:
             assert each in words, (each, words)
 
@@ -73,7 +73,7 @@ async def env(pool: Pool) -> AsyncIterator[Environment]:
     settings, clock = settings_with(STAFF_TOTP_REQUIRED="0"), Clock()
     # Staff left by other tests are deleted, so that there are fewer admins than the most that are mailed.
     await pool.execute("DELETE FROM dashboard_user WHERE account_id IS NULL")
-    async with serving(pool, clock.now, settings) as address, staff_of(pool, address) as admin:
+    async with serving(pool, clock.now, settings) as address, staff_in_browser(pool, address) as admin:
         yield Environment(pool, clock, settings, address, admin)
 
 
@@ -287,7 +287,7 @@ async def test_roles_of_merchants_and_roles_of_staff_give_no_access_to_the_other
     """Roles with the same name open nothing of the other side, whatever a query finds."""
     async with AsyncExitStack() as opened:
         for role in ROLES:
-            person = await opened.enter_async_context(staff_of(env.pool, env.address, role=role))
+            person = await opened.enter_async_context(staff_in_browser(env.pool, env.address, role=role))
             person.http.cookie_jar.update_cookies({"painel": person.cookie()})
             assert (await person.get("/painel")).where.startswith("/painel/entrar"), role
     merchant = await a_merchant(env.pool)
@@ -348,14 +348,16 @@ async def test_the_second_member_of_staff_needs_a_role_that_may_decide(env: Envi
     assert (await env.admin.post(f"{page}/chave", on=page, **KEY)).status == 303
     change = await env.pool.fetchval("SELECT change_id FROM payout_change WHERE account_id = $1", account)
     for role, status in (("support", 403), ("operations", 403), ("finance", 303)):
-        async with staff_of(env.pool, env.address, role=role) as second:
+        async with staff_in_browser(env.pool, env.address, role=role) as second:
             seen = await second.post(f"{page}/chave/confirmar", on=page, change_id=str(change))
             assert seen.status == status, role
 
 
 async def test_all_admins_and_no_other_staff_are_mailed_about_an_invitation(env: Environment) -> None:
     async with AsyncExitStack() as opened:
-        others = [await opened.enter_async_context(staff_of(env.pool, env.address, role=role)) for role in ROLES]
+        others = [
+            await opened.enter_async_context(staff_in_browser(env.pool, env.address, role=role)) for role in ROLES
+        ]
         email = an_email()
         await env.admin.post(TEAM, on=TEAM, name="Ana", email=email, role="support")
         told = {each.email: "foi convidada para a equipe" in await env.words(each.email) for each in others}

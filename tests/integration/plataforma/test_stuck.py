@@ -10,9 +10,9 @@ from domain.brazilian import brl
 from runtime.ids import new_id
 from runtime.postgres import Pool
 from runtime.seal import Seal
-from tests.support.dashboard import Books, Person, a_merchant, person_of, settings_with, staff_of
+from tests.support.dashboard import Books, Person, a_merchant, owner_in_browser, settings_with, staff_in_browser
 from tests.support.pages import serving
-from tests.support.webhooks import Merchant, happen, merchant_at
+from tests.support.webhooks import Merchant, create_merchant_with_endpoint, record_events
 
 SETTINGS = settings_with(STAFF_TOTP_REQUIRED="0")
 PATH = "/plataforma/pendencias"
@@ -27,7 +27,7 @@ async def address(pool: Pool) -> AsyncIterator[str]:
 
 @pytest_asyncio.fixture(scope="module", loop_scope="session")
 async def staff(pool: Pool, address: str) -> AsyncIterator[Person]:
-    async with staff_of(pool, address) as person:
+    async with staff_in_browser(pool, address) as person:
         yield person
 
 
@@ -105,7 +105,7 @@ async def test_a_bank_order_that_the_bank_refused_is_listed_without_a_retry(pool
 
 
 async def _merchant_with_webhook(pool: Pool, name: str) -> Merchant:
-    merchant = await merchant_at(pool, NOWHERE)
+    merchant = await create_merchant_with_endpoint(pool, NOWHERE)
     await pool.execute("UPDATE account SET name = $2 WHERE account_id = $1", merchant.account_id, name)
     return merchant
 
@@ -115,7 +115,7 @@ async def test_a_delivery_that_stopped_workers_can_be_sent_again_and_both_audit_
 ) -> None:
     owned = await a_merchant(pool)
     merchant = await _merchant_with_webhook(pool, "Loja da Entrega Parada")
-    await happen(pool, merchant)
+    await record_events(pool, merchant)
     await pool.execute(
         "UPDATE webhook_delivery SET state = 'stuck', attempt = 5, losses = 5 WHERE account_id = $1",
         merchant.account_id,
@@ -144,7 +144,7 @@ async def test_a_delivery_that_stopped_workers_can_be_sent_again_and_both_audit_
 
 async def test_staff_resume_a_merchants_deliveries_and_send_a_range_again(pool: Pool, staff: Person) -> None:
     merchant = await _merchant_with_webhook(pool, "Loja do Webhook Pausado")
-    await happen(pool, merchant, 3)
+    await record_events(pool, merchant, 3)
     await pool.execute(
         "UPDATE webhook_lane SET state = 'paused', paused_at = now(), paused_reason = 'no_success', holding = true"
         " FROM webhook_endpoint e WHERE e.endpoint_id = webhook_lane.endpoint_id AND e.account_id = $1 AND NOT test",
@@ -190,7 +190,7 @@ async def test_open_production_anomalies_of_every_merchant_are_listed_until_reso
     payment_id = await pool.fetchval(
         "SELECT payment_id FROM payment WHERE account_id = $1 AND anomaly IS NOT NULL AND NOT test", first.account_id
     )
-    async with person_of(address, first) as owner:
+    async with owner_in_browser(address, first) as owner:
         anomaly = f"/painel/pagamentos/{payment_id}/divergencia"
         assert (await owner.post(f"{anomaly}", on=anomaly, note="combinado")).status == 303
     assert "Loja da Duplicidade" not in (await staff.opened(path)).text

@@ -24,7 +24,7 @@ from runtime.passwords import hash_password
 from runtime.postgres import Pool, transaction
 from runtime.seal import SUSPENDED_PAYER, Seal
 from tests.support.boletos import issue
-from tests.support.dashboard import Books, Person, a_merchant, person_of, settings_with, staff_of
+from tests.support.dashboard import Books, Person, a_merchant, owner_in_browser, settings_with, staff_in_browser
 from tests.support.pages import serving
 
 SETTINGS = settings_with(STAFF_TOTP_REQUIRED="0")
@@ -45,7 +45,7 @@ async def address(pool: Pool) -> AsyncIterator[str]:
 
 @pytest_asyncio.fixture(scope="module", loop_scope="session")
 async def staff(pool: Pool, address: str) -> AsyncIterator[Person]:
-    async with staff_of(pool, address) as person:
+    async with staff_in_browser(pool, address) as person:
         yield person
 
 
@@ -104,7 +104,7 @@ async def test_of_concurrent_decisions_about_money_one_takes_effect_and_is_audit
     test = await books.charge(1234, test=True)
     assert (await staff.post(f"{one}/atribuir", on=one, charge_id=test.charge_id)).status == 400
     form = await staff.opened(one)
-    async with staff_of(pool, address) as colleague:
+    async with staff_in_browser(pool, address) as colleague:
         answers = await asyncio.gather(
             staff.post(f"{one}/atribuir", form=form, charge_id=doc.charge_id, note="combinado com a loja"),
             staff.post(f"{one}/atribuir", form=form, charge_id=doc.charge_id, note="combinado com a loja"),
@@ -181,7 +181,7 @@ async def test_staff_who_approved_an_account_or_freed_its_refunds_cannot_assign_
         await delete_person(conn, email=staff.email)
         await add_staff(conn, staff.email, hash_password(staff.password), role="admin", now=datetime.now(UTC))
     assert (await staff.sign_in()).status == 303
-    async with staff_of(pool, address) as second:
+    async with staff_in_browser(pool, address) as second:
         for account_id in (registered, freed):
             charge_id = (await Books(pool, account_id, Seal(SETTINGS.secret_key)).charge(1234)).charge_id
             one = f"{PATH}/{await suspend(pool)}"
@@ -224,7 +224,7 @@ async def test_money_of_a_boleto_assigned_to_a_pix_charge_is_refunded_to_a_key_o
     assert await request_refund(34, "11144477735") == "VALIDATION_ERROR"
     assert await request_refund(34, payer) == "pending"
     payment_id = await pool.fetchval("SELECT payment_id FROM payment WHERE charge_id = $1", charge_id)
-    async with person_of(address, merchant) as owner:
+    async with owner_in_browser(address, merchant) as owner:
         form = f"/painel/cobrancas/{charge_id}/devolver"
         asked = await owner.post(form, on=form, payment_id=str(payment_id), pix_key="a@b.cc", sure="yes")
     assert (asked.status, asked.where) == (303, f"/painel/cobrancas/{charge_id}?feito=devolucao"), asked.text

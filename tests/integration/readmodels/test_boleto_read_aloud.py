@@ -21,7 +21,7 @@ from readmodels.documents.logo import Logo
 from readmodels.documents.typeface import BOLD, TEXT, Face
 from tests.integration.readmodels.test_boleto_pdf import BOLETOS, DPI, HYBRID, PLAIN, expected, rendered
 from tests.support.code_reader import printed_codes
-from tests.support.pictures import a_logo, encoded
+from tests.support.pictures import draw_logo, encode_picture
 from tests.support.tagged import Tagged, read_tagged
 
 replace = msgspec.structs.replace
@@ -92,7 +92,7 @@ def test_exactly_the_figures_that_are_drawn_have_alternative_texts(printer: Bole
     assert figures(HYBRID) == [FIGURES["qr"], FIGURES["bars"]]
     assert figures(PLAIN) == [FIGURES["bars"]]
     assert figures(VOID) == [], "a void boleto has no codes"
-    named = replace(PLAIN, logo=logo_of(a_logo()), beneficiary_name="Açaí (e) Cia \\ Иван")
+    named = replace(PLAIN, logo=logo_of(draw_logo()), beneficiary_name="Açaí (e) Cia \\ Иван")
     assert figures(named) == ["Logotipo de Açaí (e) Cia \\ Иван", FIGURES["bars"]]
     assert "PAGO Pago em 20/11/2026. Não pague de novo." in [
         each.text for each in read_structure(printer, VOID).elements
@@ -131,7 +131,7 @@ def test_the_fonts_have_every_printable_character_in_the_width_of_the_form(face:
 @pytest.mark.skipif(shutil.which("pdfinfo") is None, reason="poppler-utils are not installed")
 def test_poppler_finds_the_same_structure_and_fonts(printer: BoletoPrinter, tmp_path: Path) -> None:
     file = tmp_path / "boleto.pdf"
-    file.write_bytes(printer.stamp(replace(HYBRID, logo=logo_of(a_logo()))))
+    file.write_bytes(printer.stamp(replace(HYBRID, logo=logo_of(draw_logo()))))
 
     def output_of(*command: str) -> str:
         done = subprocess.run([*command, str(file)], capture_output=True, text=True, timeout=60, check=True)
@@ -151,7 +151,7 @@ def test_poppler_finds_the_same_structure_and_fonts(printer: BoletoPrinter, tmp_
 
 
 @pytest.mark.parametrize(
-    "file", [a_logo(), a_logo("JPEG", size=(500, 500)), encoded(PHOTO)], ids=["flat", "square", "photo"]
+    "file", [draw_logo(), draw_logo("JPEG", size=(500, 500)), encode_picture(PHOTO)], ids=["flat", "square", "photo"]
 )
 @pytest.mark.parametrize("name", ["hybrid", "plain", "sandbox hybrid", "full", "void"])
 def test_the_logo_is_printed_on_the_receipt_and_covers_neither_codes_nor_text(
@@ -178,6 +178,6 @@ def test_the_logo_is_printed_on_the_receipt_and_covers_neither_codes_nor_text(
 
 
 def test_a_boleto_with_a_logo_keeps_its_instructions(printer: BoletoPrinter) -> None:
-    boleto = replace(BOLETOS["full"], logo=logo_of(a_logo()))
+    boleto = replace(BOLETOS["full"], logo=logo_of(draw_logo()))
     said = [each.text for each in read_structure(printer, boleto).elements]
     assert any(each.startswith("Instruções Vencimento alterado") for each in said)

@@ -19,9 +19,9 @@ from tests.support.merchant import (
     ApiMerchant,
     Books,
     assert_books_are_clean,
-    books_of,
-    created_before,
-    money_arrives,
+    book_bank_payments,
+    create_charge_in_the_past,
+    database_of,
     new_merchant,
     paused,
     until_answer,
@@ -34,7 +34,7 @@ TABLES = ("read_charge", "read_payment", "read_refund", "read_withdrawal", "read
 @pytest_asyncio.fixture(scope="module", loop_scope="session")
 async def merchant(system: System) -> AsyncIterator[ApiMerchant]:
     """A merchant with charges, payments, refunds, fees and withdrawals in every state."""
-    async with new_merchant(system) as opened, books_of(system) as books:
+    async with new_merchant(system) as opened, database_of(system) as books:
         client = opened.sandbox
         fees = FeeTerms(pix_bps=99, pix_cents_min=5, boleto_cents=199, withdrawal_cents=50)
         await books.execute(
@@ -43,9 +43,9 @@ async def merchant(system: System) -> AsyncIterator[ApiMerchant]:
         await asyncio.gather(*(client.paid(external_id=f"pedido-{number}") for number in range(20)))
         for _ in range(3):
             await client.cancel((await client.created())["charge_id"])
-            late = await created_before(books, client, test=True, ago_s=120, lifetime_s=60)
+            late = await create_charge_in_the_past(books, client, test=True, ago_s=120, lifetime_s=60)
             assert (await client.charge(late))["status"] == "expired"
-            await money_arrives(system, books, late, 999, 1000, 1001)
+            await book_bank_payments(system, books, late, 999, 1000, 1001)
         for headers in ({}, {"X-Sandbox-Bank": "refuse"}):
             charge_id = (await client.paid("3.00"))["charge_id"]
             for body in ({"amount": "1.00"}, {}):
@@ -64,8 +64,8 @@ async def _all_refunds_ended(client: ApiClient) -> bool:
 
 async def _withdraw(system: System, books: Books, client: ApiClient) -> None:
     """Makes one withdrawal that is sent and one that is cancelled."""
-    charge_id = await created_before(books, client, test=False, ago_s=60, lifetime_s=3600)
-    await money_arrives(system, books, charge_id, 1000)
+    charge_id = await create_charge_in_the_past(books, client, test=False, ago_s=60, lifetime_s=3600)
+    await book_bank_payments(system, books, charge_id, 1000)
     made = [
         (await client.ask("POST", "/v1/withdrawals", json={"amount": each}, key=str(uuid4()))).body["withdrawal_id"]
         for each in ("6.00", "1.00")

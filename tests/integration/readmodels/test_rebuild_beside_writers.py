@@ -17,7 +17,7 @@ from runtime.postgres import Pool, open_pool
 from tests.support.banking import make_account
 from tests.support.database import own_database
 from tests.support.merchant import until_answer
-from tests.support.partners import fold_all, paid, refunds
+from tests.support.partners import fold_totals, paid, refunds
 
 READ = ("read_charge", "read_payment", "read_refund", "read_event", "read_ledger", "read_withdrawal")
 
@@ -39,7 +39,7 @@ async def test_a_rebuild_that_waits_for_a_locked_charge_locks_nothing_else(books
     url, pool = books
     merchant = await make_account(pool)
     held, other = [(await paid(pool, merchant, 500, None))[0] for _ in range(2)]
-    await fold_all(pool)
+    await fold_totals(pool)
     journaled: list[int] = []
     rows = await rebuild(url, progress=journaled.append)
     await _corrupt(pool, [held, other])
@@ -81,7 +81,7 @@ async def test_a_stopped_rebuild_leaves_no_tables_behind_and_can_be_started_agai
     url, pool = books
     merchant = await make_account(pool)
     charge_ids = [(await paid(pool, merchant, 500, None))[0] for _ in range(3)]
-    await fold_all(pool)
+    await fold_totals(pool)
     tables = "SELECT array_agg(relname ORDER BY relname) FROM pg_class WHERE relkind = 'r' AND relpersistence <> 't'"
     before = await pool.fetchval(tables)
     await _corrupt(pool, charge_ids)
@@ -103,7 +103,7 @@ async def test_a_stopped_rebuild_resumes_with_the_next_slice_and_counts_all_rows
     url, pool = books
     merchant = await make_account(pool)
     charge_ids = [(await paid(pool, merchant, 500, None))[0] for _ in range(5)]
-    await fold_all(pool)
+    await fold_totals(pool)
     monkeypatch.setattr("readmodels.rebuild.CHARGES_MAX", 2)
     whole: list[int] = []
     rows = await rebuild(url, progress=whole.append)
@@ -129,7 +129,7 @@ async def test_the_rebuild_command_resumes_after_a_kill(books: tuple[str, Pool])
     url, pool = books
     merchant = await make_account(pool)
     charge_ids = [(await paid(pool, merchant, 500, None))[0] for _ in range(3)]
-    await fold_all(pool)
+    await fold_totals(pool)
     await _corrupt(pool, charge_ids)
     command = (sys.executable, "-m", "cli.main", "readmodels", "rebuild")
     given: Any = {

@@ -10,7 +10,7 @@ from readmodels.reports.report import Column, ColumnKind, MeanOver, NoTotal, Rep
 from readmodels.reports.reports import REPORTS
 from runtime.postgres import Pool, session
 from tests.support.banking import make_account
-from tests.support.partners import received_on
+from tests.support.partners import book_past_payments
 
 TODAY = date(2031, 3, 31)
 
@@ -59,7 +59,7 @@ def test_every_report_has_a_column_to_plot_and_never_sums_ratios() -> None:
 
 async def test_totals_and_plots_match_the_books_to_the_cent(pool: Pool) -> None:
     account_id, now = await make_account(pool), datetime.now(UTC)
-    await received_on(pool, account_id, (40, 30_00), (2, 7_00), (0, 50_00), (0, 100_00))
+    await book_past_payments(pool, account_id, (40, 30_00), (2, 7_00), (0, 50_00), (0, 100_00))
     today = now.astimezone(SAO_PAULO).date()
     month = ReportQuery(first=today - timedelta(days=29), last=today, today=today, account_id=account_id)
     receipts, settlement = REPORTS["receipts"], REPORTS["settlement"]

@@ -44,23 +44,23 @@ from runtime.postgres import Connection, Pool, connect, open_pool, session, tran
 from tests.conftest import Servers
 from tests.integration.readmodels.test_plans import Explained, assert_cheap
 from tests.support.banking import SECRET_KEY, make_account
-from tests.support.boleto_merchant import boleto_issued_before
+from tests.support.boleto_merchant import issue_boleto_in_the_past
 from tests.support.database import own_database, owner_of
 from tests.support.merchant import new_merchant, until_answer
 from tests.support.orders import end_orders
 from tests.support.partners import (
+    book_further_payment,
     confirmation,
-    fold_all,
+    create_partner,
+    fold_totals,
     new_charge,
     paid,
-    paid_again,
-    partner_with,
-    post_all,
+    post_partner_shares,
     refunds,
 )
 from tests.support.system import ROOT, System
-from tests.support.wallet import SEAL, put_money
-from tests.support.webhooks import happen, merchant_at, receiving, until, working
+from tests.support.wallet import SEAL, credit_wallet
+from tests.support.webhooks import create_merchant_with_endpoint, receiving, record_events, until, webhook_worker
 from workers.housekeeping.reports import LEASE, fold_reports, follow_journal
 from workers.webhooks.attempt import ReceiverAnswer
 from workers.webhooks.dispatcher import release
@@ -116,7 +116,7 @@ async def owner(servers: Any) -> AsyncIterator[Any]:
 async def world(pool: Pool, servers: Any) -> World:
     chance = random.Random(4)
     merchants = [await make_account(pool) for _ in range(2)]
-    partners = [await partner_with(pool, share) for share in (250, 1_000)]
+    partners = [await create_partner(pool, share) for share in (250, 1_000)]
     # They have been partners since before the weeks of the reports.
     await pool.execute(
         "UPDATE integrator_share SET since = '2020-01-01' WHERE integrador_code = ANY($1)",
@@ -128,7 +128,7 @@ async def world(pool: Pool, servers: Any) -> World:
     for test in (False, True):
         at = datetime.combine(FIRST, time(0, 0, 0), SAO_PAULO).astimezone(UTC)
         charge_id = await new_charge(pool, merchants[0], 100_000, test=test, at=at)
-        await paid_again(pool, charge_id, 100_000, None, now=at)
+        await book_further_payment(pool, charge_id, 100_000, None, now=at)
     for back in range(DAYS, -1, -1):
         day = TODAY - timedelta(days=back)
         begins = datetime.combine(day, time(0, 0, 1), SAO_PAULO).astimezone(UTC)
@@ -143,7 +143,7 @@ async def world(pool: Pool, servers: Any) -> World:
         )
         for merchant, due in boletos:
             client: Any = SimpleNamespace(account_id=str(merchant))
-            boleto = await boleto_issued_before(
+            boleto = await issue_boleto_in_the_past(
                 place,
                 conn,
                 client,
@@ -153,10 +153,10 @@ async def world(pool: Pool, servers: Any) -> World:
             )
             async with conn.transaction():
                 await expire_charges(conn, [UUID(boleto)], now=datetime.now(UTC), actor="test")
-        paid_boleto = await boleto_issued_before(place, conn, client, test=False, due_on=TODAY + timedelta(days=3))
+        paid_boleto = await issue_boleto_in_the_past(place, conn, client, test=False, due_on=TODAY + timedelta(days=3))
         await _pay_boleto(conn, UUID(paid_boleto), 15_000, codes[0])
-    await post_all(pool)
-    await fold_all(pool)
+    await post_partner_shares(pool)
+    await fold_totals(pool)
     return World(merchants, codes)
 
 
@@ -169,7 +169,7 @@ async def _record_a_day(pool: Pool, merchant: UUID, begins: datetime, codes: lis
         code = chance.choice([None, *codes])
         charge_id = await new_charge(pool, merchant, cents, test=test, at=at, lifetime=timedelta(minutes=10), code=code)
         if chance.random() < 0.3:
-            await fold_all(pool)  # The charge is counted as open, and then changes its status.
+            await fold_totals(pool)  # The charge is counted as open, and then changes its status.
         match chance.randrange(7):
             case 0:  # Stays open until it expires.
                 at += timedelta(minutes=20)
@@ -182,17 +182,17 @@ async def _record_a_day(pool: Pool, merchant: UUID, begins: datetime, codes: lis
                     await end_orders(conn, [charge_id])
             case 2:  # Expires, and is paid late.
                 at += timedelta(minutes=30)
-                await paid_again(pool, charge_id, cents, code, now=at)
+                await book_further_payment(pool, charge_id, cents, code, now=at)
             case 3:  # Is paid twice and refunded in part.
                 at += timedelta(seconds=chance.randrange(1, 500))
-                first = await paid_again(pool, charge_id, cents, code, now=at)
-                await paid_again(pool, charge_id, 70, code, now=at)
+                first = await book_further_payment(pool, charge_id, cents, code, now=at)
+                await book_further_payment(pool, charge_id, 70, code, now=at)
                 for part, failing in ((cents // 3, False), (cents // 5, True)):
                     at += timedelta(seconds=1)
                     await refunds(pool, merchant, [(charge_id, first, part)], test=test, failing=failing, now=at)
             case _:
                 at += timedelta(seconds=chance.randrange(1, 500))
-                payment = await paid_again(pool, charge_id, cents, code, now=at)
+                payment = await book_further_payment(pool, charge_id, cents, code, now=at)
                 if chance.random() < 0.3:
                     await refunds(pool, merchant, [(charge_id, payment, cents)], test=test, now=at)
         at += timedelta(minutes=1)
@@ -351,8 +351,8 @@ async def test_a_boleto_changes_its_aging_bucket_with_its_due_date(pool: Pool, s
     client: Any = SimpleNamespace(account_id=str(merchant))
     conn: Any
     async with pool.acquire() as conn:
-        boleto = await boleto_issued_before(place, conn, client, test=False, due_on=TODAY + timedelta(days=2))
-    await fold_all(pool)
+        boleto = await issue_boleto_in_the_past(place, conn, client, test=False, due_on=TODAY + timedelta(days=2))
+    await fold_totals(pool)
     # The journal rows that a change of the due date writes; this test does not read the boleto itself.
     for days in (20, 40):
         await pool.execute(
@@ -361,7 +361,7 @@ async def test_a_boleto_changes_its_aging_bucket_with_its_due_date(pool: Pool, s
             " jsonb_build_object('due_date', $3::text)))",
             merchant, UUID(boleto), (TODAY + timedelta(days=days)).isoformat(),
         )  # fmt: skip
-    await fold_all(pool)
+    await fold_totals(pool)
     found = {row["bucket"]: row["slips"] for row in await rows_of(pool, "aging", merchant)}
     assert {bucket: boletos for bucket, boletos in found.items() if boletos} == {"open_31_or_more": 1}
     await rebuild(servers.database_url)  # Brings all read tables up to the journal.
@@ -400,7 +400,7 @@ async def test_ledger_entries_of_a_payment_are_counted_under_its_method(pool: Po
     )  # fmt: skip
     async with transaction(pool) as conn:
         assert await book_reversals(conn, [returned], bank="001", now=datetime.now(UTC)) == 1
-    await fold_all(pool)
+    await fold_totals(pool)
     rows = await pool.fetch(
         "SELECT type, method, entries, (amount * 100)::bigint AS cents FROM reporting_ledger_by_day"
         " WHERE account_id = $1 ORDER BY type", merchant,
@@ -545,7 +545,7 @@ async def test_a_settlement_adds_up_when_payments_are_booked_while_it_is_read(po
         lent += 1
         if lent == 2:
             for at in (begins - timedelta(milliseconds=1), begins + timedelta(milliseconds=1)):
-                await put_money(pool, merchant, 500, now=at)
+                await credit_wallet(pool, merchant, 500, now=at)
         async with session(pool) as conn:
             yield conn
 
@@ -555,13 +555,13 @@ async def test_a_settlement_adds_up_when_payments_are_booked_while_it_is_read(po
 
 
 async def test_no_report_counts_sandbox_rows(pool: Pool) -> None:
-    merchant, partner = await make_account(pool), await partner_with(pool, 1_000)
+    merchant, partner = await make_account(pool), await create_partner(pool, 1_000)
     await pool.execute("UPDATE account SET fees = $2 WHERE account_id = $1", merchant, msgspec.json.encode(FEES))
     charge_id, payment_id = await paid(pool, merchant, 1_000, partner.integrador_code, test=True)
     await refunds(pool, merchant, [(charge_id, payment_id, 10)], test=True)
     await new_charge(pool, merchant, 500, test=True, code=partner.integrador_code)
-    await post_all(pool)
-    await fold_all(pool)
+    await post_partner_shares(pool)
+    await fold_totals(pool)
     for account_id in (merchant, partner.account_id):
         for name in REPORTS:
             for row in await rows_of(pool, name, account_id):
@@ -572,7 +572,7 @@ async def test_no_report_counts_sandbox_rows(pool: Pool) -> None:
 async def test_a_row_that_is_committed_late_is_not_missed(pool: Pool) -> None:
     late, soon = await make_account(pool), await make_account(pool)
     charge_id = await new_charge(pool, late, 1_000)
-    await fold_all(pool)
+    await fold_totals(pool)
     async with pool.acquire() as conn:
         writing = conn.transaction()
         await writing.start()
@@ -596,14 +596,14 @@ async def fold_all_when_settled(pool: Pool) -> None:
         async with session(pool) as conn:
             horizon = await wait_for_horizon(conn)
         if horizon is not None:
-            await fold_all(pool)
+            await fold_totals(pool)
             return
     raise AssertionError("the writer's transaction never ended")
 
 
 async def test_one_worker_folds_at_a_time_and_another_takes_over_when_its_lease_ends(pool: Pool) -> None:
     merchant = await make_account(pool)
-    await fold_all(pool)
+    await fold_totals(pool)
     await pool.execute("DELETE FROM lease WHERE name = $1", LEASE)
     settings = SimpleNamespace(cell=HOME)
     one, other = (cast("Any", SimpleNamespace(pool=pool, worker=name, settings=settings)) for name in ("one", "other"))
@@ -621,7 +621,7 @@ async def test_one_worker_folds_at_a_time_and_another_takes_over_when_its_lease_
 
 async def test_a_worker_continues_only_while_a_round_leaves_rows_behind(pool: Pool, monkeypatch: Any) -> None:
     merchant = await make_account(pool)
-    await fold_all(pool)
+    await fold_totals(pool)
     await pool.execute("DELETE FROM lease WHERE name = $1", LEASE)
     context = cast("Any", SimpleNamespace(pool=pool, worker="one", settings=SimpleNamespace(cell=HOME)))
     while await fold_reports(context):  # This also seals the hash chains.
@@ -652,7 +652,7 @@ async def test_concurrent_folds_count_each_row_once(pool: Pool, monkeypatch: Any
                     return
 
     await asyncio.gather(*(work() for _ in range(4)))
-    await fold_all(pool)
+    await fold_totals(pool)
     assert [(row["payments"], row["amount"]) for row in await rows_of(pool, "receipts", merchant)] == [(6, 600)]
 
 
@@ -668,12 +668,12 @@ async def test_a_fold_that_is_rolled_back_is_repeated_completely(pool: Pool) -> 
         assert await fold_up_to(conn, horizon)
         await lost.rollback()
     assert await rows_of(pool, "receipts", merchant) == []
-    await fold_all(pool)
+    await fold_totals(pool)
     assert [row["amount"] for row in await rows_of(pool, "receipts", merchant)] == [100]
 
 
 async def test_reports_state_how_far_they_lag(pool: Pool) -> None:
-    await fold_all(pool)
+    await fold_totals(pool)
     async with session(pool) as conn:
         fresh = await freshness(conn)
         assert fresh is not None
@@ -682,7 +682,7 @@ async def test_reports_state_how_far_they_lag(pool: Pool) -> None:
         stale = await freshness(conn)
         assert stale is not None
         assert 89 <= stale.lag_seconds <= 96
-    await fold_all(pool)
+    await fold_totals(pool)
 
 
 TOTALS = (
@@ -706,7 +706,7 @@ async def _totals(pool: Pool) -> dict[str, set[str]]:
 
 async def test_a_rebuild_reproduces_the_totals_that_were_kept_live(pool: Pool, servers: Any, world: World) -> None:
     before = await verify(servers.database_url)
-    await fold_all(pool)
+    await fold_totals(pool)
     live = await _totals(pool)
     assert all(live.values())
     rows = await rebuild(servers.database_url)
@@ -714,7 +714,7 @@ async def test_a_rebuild_reproduces_the_totals_that_were_kept_live(pool: Pool, s
     assert set(TOTALS) <= set(rows)
     # Folding continues from the rebuilt totals.
     await paid(pool, world.merchants[0], 100, None)
-    await fold_all(pool)
+    await fold_totals(pool)
     assert {each.table for each in await verify(servers.database_url)} <= {each.table for each in before}
 
 
@@ -750,19 +750,19 @@ async def test_verify_reports_totals_that_do_not_match_the_journal(
 
 
 async def test_verify_reports_no_difference_while_totals_lag(pool: Pool, servers: Any) -> None:
-    await fold_all(pool)
+    await fold_totals(pool)
     await paid(pool, await make_account(pool), 100, None)
     assert not [each for each in await verify(servers.database_url) if each.table.startswith(("report_", "span_"))]
 
 
 async def test_webhook_attempts_are_counted_by_their_outcome(pool: Pool, servers: Any) -> None:
     async with receiving(lambda n: 200 if n >= 3 else 500) as receiver:
-        merchant = await merchant_at(pool, receiver.url)
-        async with working(pool, servers.redis_url, delays_s=(0.1, 0.1), every_s=0.05):
+        merchant = await create_merchant_with_endpoint(pool, receiver.url)
+        async with webhook_worker(pool, servers.redis_url, delays_s=(0.1, 0.1), every_s=0.05):
             for test in (False, True):
-                await happen(pool, merchant, test=test)
+                await record_events(pool, merchant, test=test)
                 await until(pool, merchant, "delivered")
-    await fold_all(pool)
+    await fold_totals(pool)
     ((row),) = await rows_of(pool, "webhooks", merchant.account_id)
     assert {name: row[name] for name in ("day", "attempts", "delivered", "rejected", "timed_out", "lost")} == {
         "day": TODAY, "attempts": 3, "delivered": 1, "rejected": 2, "timed_out": 0, "lost": 0,
@@ -773,15 +773,15 @@ async def test_webhook_attempts_are_counted_by_their_outcome(pool: Pool, servers
 
 async def test_an_attempt_counted_as_lost_is_recounted_when_its_answer_arrives(pool: Pool, servers: Any) -> None:
     async with receiving() as receiver:
-        merchant = await merchant_at(pool, receiver.url)
-        (event_id,) = await happen(pool, merchant)
+        merchant = await create_merchant_with_endpoint(pool, receiver.url)
+        (event_id,) = await record_events(pool, merchant)
         delivery = await pool.fetchval(
             "UPDATE webhook_delivery SET state = 'sending', attempt = 1, lease_until = now() WHERE event_id = $1"
             " RETURNING delivery_id", UUID(event_id),
         )  # fmt: skip
         async with session(pool) as conn:
             await release(conn, now=datetime.now(UTC), limit=10, losses_max=5, lease=timedelta(seconds=30))
-        await fold_all(pool)
+        await fold_totals(pool)
         ((row),) = await rows_of(pool, "webhooks", merchant.account_id)
         assert (row["attempts"], row["lost"], row["delivered"]) == (1, 1, 0)
         # Then its answer arrives.
@@ -799,7 +799,7 @@ async def test_an_attempt_counted_as_lost_is_recounted_when_its_answer_arrives(p
                 conn, attempts=[attempt], outcomes=[DeliveryOutcome("delivered", 1, now)], lanes=[], cap=10, cap_test=5,
                 now=now,
             )  # fmt: skip
-        await fold_all(pool)
+        await fold_totals(pool)
         ((row),) = await rows_of(pool, "webhooks", merchant.account_id)
         assert (row["attempts"], row["lost"], row["delivered"], row["mean_ms"]) == (1, 0, 1, 40)
     await pool.execute("DELETE FROM webhook_endpoint")
@@ -809,12 +809,12 @@ async def test_the_webhook_lanes_report_shows_their_current_state_and_backlog(
     pool: Pool, servers: Any, monkeypatch: Any
 ) -> None:
     async with receiving() as receiver:
-        well, ill, other = [await merchant_at(pool, receiver.url) for _ in range(3)]
+        well, ill, other = [await create_merchant_with_endpoint(pool, receiver.url) for _ in range(3)]
         states = {"pending": 3, "held": 2, "exhausted": 1, "delivered": 4}
         for merchant, test in ((ill, False), (ill, True), (other, False)):
             for state, count in states.items():
                 for _ in range(count):
-                    (event_id,) = await happen(pool, merchant, test=test)
+                    (event_id,) = await record_events(pool, merchant, test=test)
                     await pool.execute(
                         "UPDATE webhook_delivery SET state = $2 WHERE event_id = $1", UUID(event_id), state
                     )

@@ -24,7 +24,15 @@ from runtime.ids import new_id
 from runtime.postgres import Pool, open_pool, transaction
 from tests.support.banking import make_account
 from tests.support.database import own_database, owner_of
-from tests.support.partners import fold_all, fold_all_that_is_settled, new_charge, paid, partner_with, post_all, refunds
+from tests.support.partners import (
+    create_partner,
+    fold_settled_totals,
+    fold_totals,
+    new_charge,
+    paid,
+    post_partner_shares,
+    refunds,
+)
 
 SMALL = VerifyScope(rows_max=5)
 
@@ -43,7 +51,7 @@ async def world(servers: Any) -> AsyncIterator[World]:
         pool = await open_pool(url, name="tests", size=8)
         owner = await open_pool(owner_of(servers, url), name="tests", size=2)
         merchants = [await make_account(pool) for _ in range(2)]
-        partner = await partner_with(pool, 1_000)
+        partner = await create_partner(pool, 1_000)
         for merchant in merchants:
             for number in range(2):
                 await new_charge(pool, merchant, 500, at=datetime.now(UTC) - timedelta(days=number))
@@ -51,8 +59,8 @@ async def world(servers: Any) -> AsyncIterator[World]:
                 await paid(pool, merchant, 700, None, test=True)
                 await refunds(pool, merchant, [(charge_id, payment_id, 10 + number)], failing=number % 2 == 0)
             await _make_withdrawals(pool, merchant)
-        await post_all(pool)
-        await fold_all(pool)
+        await post_partner_shares(pool)
+        await fold_totals(pool)
         yield World(url, pool, owner, merchants)
         await owner.close()
         await pool.close()
@@ -449,13 +457,13 @@ async def test_concurrent_writes_are_not_reported_as_differences(world: World) -
         while writing:
             charge_id, payment_id = await paid(world.pool, merchant, 900, None)
             await refunds(world.pool, merchant, [(charge_id, payment_id, 9)])
-            await post_all(world.pool)
+            await post_partner_shares(world.pool)
             written += 1
         return written
 
     async def fold() -> int:
         while writing:
-            await fold_all_that_is_settled(world.pool)
+            await fold_settled_totals(world.pool)
         return 1
 
     tasks = [asyncio.create_task(each) for each in (*map(write, world.merchants), write(world.merchants[0]), fold())]
@@ -466,7 +474,7 @@ async def test_concurrent_writes_are_not_reported_as_differences(world: World) -
         writing = False
         written = await asyncio.gather(*tasks)
     assert all(written)
-    await fold_all(world.pool)
+    await fold_totals(world.pool)
     assert await verify(world.url) == []
 
 

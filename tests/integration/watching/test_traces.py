@@ -16,10 +16,10 @@ import pytest
 from runtime.tracing.ids import sampled
 from runtime.tracing.settings import Tracing
 from runtime.tracing.traces import Traces
-from tests.support.collector import Collector, SeenSpan, collecting
+from tests.support.collector import Collector, ReceivedSpan, trace_collector
 from tests.support.log_search import leaks_in
 from tests.support.system import ROOT, System, remove_home, temporary_home, until
-from tests.support.webhook_headers import Hearing, hearing
+from tests.support.webhook_headers import WebhookHeaders, header_receiver
 
 _PAYER = {"name": "Benedita Rastreada", "document": "52998224725", "email": "benedita@rastreada.example"}
 
@@ -27,12 +27,12 @@ _PAYER = {"name": "Benedita Rastreada", "document": "52998224725", "email": "ben
 class Traced(NamedTuple):
     system: System
     collector: Collector
-    hearing: Hearing
+    hearing: WebhookHeaders
 
 
 @pytest.fixture(scope="module")
 def traced() -> Iterator[Traced]:
-    with collecting() as collector, hearing() as heard:
+    with trace_collector() as collector, header_receiver() as heard:
         system = System(
             temporary_home(),
             env={
@@ -73,7 +73,7 @@ def trace_of(request_id: str) -> str:
     return sha256(request_id.encode()).hexdigest()[:32]
 
 
-def complete_trace(traced: Traced, request_id: str, names: set[str]) -> dict[str, SeenSpan]:
+def complete_trace(traced: Traced, request_id: str, names: set[str]) -> dict[str, ReceivedSpan]:
     """The trace of a request, once its root and the spans `names` have arrived.
 
     The API and the worker export on timers of their own, so the worker's spans may arrive before their root."""
@@ -139,7 +139,7 @@ def test_a_payment_is_one_trace_from_the_banks_callback_to_the_webhook(traced: T
     charge_id = ask(system, merchant, "/v1/charges/pix", body).json()["charge_id"]
     system.json("bank", "pay", "--charge-id", charge_id)
 
-    def delivery() -> SeenSpan | None:
+    def delivery() -> ReceivedSpan | None:
         mine = traced.hearing.found_headers_of(merchant["account_id"])
         sent = (mine or {}).get("traceparent", "--").split("-")
         return next((span for span in traced.collector.spans if span.span_id == sent[2]), None)
@@ -199,7 +199,7 @@ def test_without_a_collector_set_the_opentelemetry_sdk_is_not_imported() -> None
 
 async def test_the_sampled_share_of_traces_is_exported_and_each_of_them_is_complete() -> None:
     request_ids = [f"req_{number}" for number in range(400)]
-    with collecting() as collector:
+    with trace_collector() as collector:
         traces = Traces(Tracing(endpoint=collector.url, share=0.25), "quita-test")
         for each in request_ids:
             with traces.span("order x", request_id=each, own="", attributes={}), traces.call("bank y", {}):
@@ -216,7 +216,7 @@ async def test_the_sampled_share_of_traces_is_exported_and_each_of_them_is_compl
     "came_with", ["", "nonsense", "ff-" + "1" * 32 + "-" + "2" * 16 + "-01", "00-" + "0" * 32 + "-" + "2" * 16 + "-01"]
 )
 async def test_an_invalid_traceparent_is_not_linked(came_with: str) -> None:
-    with collecting() as collector:
+    with trace_collector() as collector:
         traces = Traces(Tracing(endpoint=collector.url), "quita-test")
         traces.add_request("req_x", "GET /", {}, began_ns=1, ended_ns=2, came_with=came_with)
         await traces.close()

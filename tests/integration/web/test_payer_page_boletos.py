@@ -28,10 +28,10 @@ from readmodels.charges.charge import ChargeDoc
 from readmodels.charges.payer_page import page_states
 from runtime.postgres import Pool
 from runtime.seal import Seal
-from tests.support.boletos import BR_CODE, PAYER, happen, issue, redate
+from tests.support.boletos import BR_CODE, PAYER, issue, record_boleto_change, redate
 from tests.support.code_reader import printed_codes
-from tests.support.pages import CHROMIUM, SETTINGS, browsing, photographed, serving, tab, until
-from tests.support.pictures import a_logo
+from tests.support.pages import CHROMIUM, SETTINGS, browsing, screenshot_of, serving, tab, until
+from tests.support.pictures import draw_logo
 
 NOW = datetime(2026, 11, 21, 15, 30, tzinfo=UTC)
 THURSDAY = date(2026, 12, 10)
@@ -191,7 +191,7 @@ async def test_the_pdf_has_the_merchants_logo(
     base_url: str, client: aiohttp.ClientSession, boleto: Boleto, pool: Pool
 ) -> None:
     doc = await boleto(hybrid=True)
-    logo = read_logo(a_logo())
+    logo = read_logo(draw_logo())
     async with pool.acquire() as conn:
         await set_logo(conn, UUID(doc.account_id), logo, now=NOW)
     async with client.get(f"{base_url}/pagar/{doc.public_id}/boleto.pdf") as answer:
@@ -211,7 +211,7 @@ async def test_a_boleto_that_cannot_be_paid_has_no_code_on_its_page_and_no_pdf(
 ) -> None:
     doc = await boleto(hybrid=True)
     async with pool.acquire() as conn, conn.transaction():
-        await happen(conn, doc, f"charge.{state}", NOW, **CLOSED[state])
+        await record_boleto_change(conn, doc, f"charge.{state}", NOW, **CLOSED[state])
     for tail in ("", "/fragmento"):
         html = await fetch_page(client, f"{base_url}/pagar/{doc.public_id}{tail}")
         assert_no_code(html, doc)
@@ -242,7 +242,7 @@ async def test_in_place_of_the_pdf_a_payer_reads_the_state_of_the_boleto(
 ) -> None:
     doc = await boleto(hybrid=True)
     async with pool.acquire() as conn, conn.transaction():
-        await happen(conn, doc, f"charge.{state}", NOW, **CLOSED[state])
+        await record_boleto_change(conn, doc, f"charge.{state}", NOW, **CLOSED[state])
     paper = f"{base_url}/pagar/{doc.public_id}/boleto.pdf"
     for language, title in zip(("", "?lang=en", "?lang=es"), told, strict=True):
         async with client.get(paper + language) as answer:
@@ -333,7 +333,7 @@ if CHROMIUM:
     ) -> None:
         doc = await boleto(hybrid=True)
         address = f"{base_url}/pagar/{doc.public_id}"
-        picture = await photographed(address, tmp_path / "profile", width=width, scale=scale, scripts=scripts)
+        picture = await screenshot_of(address, tmp_path / "profile", width=width, scale=scale, scripts=scripts)
         with Image.open(io.BytesIO(picture)) as image:
             assert image.width > 0.95 * width * scale  # less a scroll bar
             assert printed_codes(image) == {"ITF": line_and_barcode(doc)[1], "QRCode": BR_CODE}
@@ -349,7 +349,7 @@ if CHROMIUM:
         for amount_cents in (99_999_99, 999_999_99, 99_999_999_99):
             doc, over = await boleto(amount_cents=amount_cents), await boleto(amount_cents=amount_cents)
             async with pool.acquire() as conn, conn.transaction():
-                await happen(conn, over, "charge.cancelled", NOW, **CLOSED["cancelled"])
+                await record_boleto_change(conn, over, "charge.cancelled", NOW, **CLOSED["cancelled"])
             pages |= {doc.public_id: "pending", over.public_id: "cancelled"}
         async with tab(tmp_path / "profile") as (command, evaluate):
             for public_id, status in pages.items():
@@ -389,7 +389,7 @@ if CHROMIUM:
             assert await evaluate(spoken) == "O vencimento mudou, e com ele os códigos para pagar."
 
             async with pool.acquire() as conn, conn.transaction():
-                await happen(conn, changed, "charge.paid", NOW, **CLOSED["paid"])
+                await record_boleto_change(conn, changed, "charge.paid", NOW, **CLOSED["paid"])
             await until(evaluate, "document.querySelector('h1').textContent", "Pagamento confirmado")
             assert await evaluate("document.querySelector('.bars, .code')") is None
             assert await evaluate("window.stayed") is True

@@ -14,7 +14,7 @@ from aiohttp import web
 
 from runtime.postgres import Pool
 from runtime.settings import read_settings
-from tests.support.dashboard import a_merchant, person_of, settings_with
+from tests.support.dashboard import a_merchant, owner_in_browser, settings_with
 from tests.support.pages import CHROMIUM, serving, tab, until
 from web.postal import PostalAddress, PostalCodes, PostalServiceAway
 
@@ -138,7 +138,10 @@ async def test_only_signed_in_people_get_the_address_of_a_postal_code(pool: Pool
     service.says["01310101"] = web.Response(status=500)
     merchant = await a_merchant(pool)
     settings = settings_with(CEP_URL=service.url)
-    async with serving(pool, lambda: datetime.now(UTC), settings) as address, person_of(address, merchant) as owner:
+    async with (
+        serving(pool, lambda: datetime.now(UTC), settings) as address,
+        owner_in_browser(address, merchant) as owner,
+    ):
         found = await owner.get("/painel/cep/01310100")
         assert (found.status, msgspec.json.decode(found.html, type=PostalAddress)) == (200, PAULISTA)
         for digits, status in (("99999999", 404), ("0131010", 404), ("01310-100", 404), ("01310101", 503)):
@@ -153,7 +156,7 @@ async def test_without_the_setting_no_service_is_asked(pool: Pool) -> None:
     merchant = await a_merchant(pool)
     async with (
         serving(pool, lambda: datetime.now(UTC), settings_with()) as address,
-        person_of(address, merchant) as owner,
+        owner_in_browser(address, merchant) as owner,
     ):
         assert (await owner.get("/painel/cep/01310100")).status == 404
         assert "data-cep" not in (await owner.opened("/painel/cobrancas/nova?forma=boleto")).html
@@ -166,7 +169,7 @@ async def test_the_browser_fills_in_empty_fields_only(pool: Pool, service: Posta
     settings = settings_with(CEP_URL=service.url)
     async with (
         serving(pool, lambda: datetime.now(UTC), settings) as address,
-        person_of(address, merchant) as owner,
+        owner_in_browser(address, merchant) as owner,
         tab(tmp_path) as (command, evaluate),
     ):
         await command("Network.enable")

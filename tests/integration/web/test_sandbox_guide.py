@@ -9,7 +9,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from tests.support.boleto_merchant import in_days, issued
+from tests.support.boleto_merchant import in_days, issue_boleto
 from tests.support.merchant import new_merchant
 from tests.support.system import System
 
@@ -28,7 +28,7 @@ async def test_the_commands_of_the_guide_do_what_it_says(system: System) -> None
             "CLIENT_ID": test.client_id,
             "CLIENT_SECRET": test.client_secret,
             "ACCOUNT_ID": client.account_id,
-            "BOLETO_ID": (await issued(client, dataVencimento=in_days(1)))["charge_id"],
+            "BOLETO_ID": (await issue_boleto(client, dataVencimento=in_days(1)))["charge_id"],
             "TOKEN": await client.token(),
         }
 

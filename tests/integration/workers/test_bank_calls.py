@@ -13,7 +13,7 @@ from banks.measured import TALLY, MeasuredBank
 from banks.protocol import BoletoBank, CobvBank, Done, PixBank, Rejected, TransferBank, Unknown
 from readmodels.dashboard.bank_calls import KEPT, calls_by_operation, calls_by_time
 from runtime.postgres import Pool, session
-from tests.support.dashboard import settings_with, staff_of
+from tests.support.dashboard import settings_with, staff_in_browser
 from tests.support.pages import serving
 from web.plataforma.labels import BANK_OPERATIONS
 from workers.context import Context
@@ -111,7 +111,7 @@ async def test_staff_see_the_share_of_answered_bank_calls(pool: Pool, bank: Any,
     for answer in (Done(None), Done(None), Done(None), Unknown("silence")):
         await bank.put_cob(answer)
     await store_bank_calls(worker(pool, datetime.now(UTC)))
-    async with serving(pool, lambda: datetime.now(UTC), SETTINGS) as address, staff_of(pool, address) as staff:
+    async with serving(pool, lambda: datetime.now(UTC), SETTINGS) as address, staff_in_browser(pool, address) as staff:
         for query, bars in (("", 72), ("?dias=1", 24), ("?dias=7", 168), ("?dias=30", 30)):
             page = await staff.opened(f"/plataforma/banco{query}")
             assert "Respondidas 75,00 % 1 sem resposta de 4" in page.text

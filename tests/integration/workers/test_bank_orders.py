@@ -25,9 +25,9 @@ from runtime.postgres import Pool, transaction
 from tests.support.banking import (
     BANK,
     RunningBank,
-    due_now,
     make_account,
     make_charges,
+    make_orders_due,
     order_of,
     running_bank,
     status_of,
@@ -35,7 +35,7 @@ from tests.support.banking import (
     worker_context,
 )
 from tests.support.merchant import until_answer
-from tests.support.orders import age_orders, end_orders, ever
+from tests.support.orders import age_orders, end_orders, including_ended_orders
 from workers.context import Context
 from workers.orders.lease import release_orders
 from workers.orders.pix import callback_url, drain_orders, register_keys
@@ -123,7 +123,7 @@ async def test_an_unanswered_registration_is_repeated_with_the_same_txid(
         order = await order_of(context.pool, charge_id)
         assert (order["state"], order["attempts"]) == ("waiting", attempts)
         assert order["due_at"] > utc_now()
-        await due_now(context.pool, charge_id)
+        await make_orders_due(context.pool, charge_id)
     assert await status_of(context.pool, charge_id) == "pending"
     bank.wire.fault = "lost_reply"
     await drain_orders(context, Mode.PRODUCTION)
@@ -165,8 +165,8 @@ async def test_the_sandbox_bank_plays_the_scenario_of_the_charge(context: Contex
     assert await cob_status(context, lost, True) == "ATIVA"  # registered, but the reply was lost
     assert (await order_of(pool, lost))["state"] == "waiting"
     for _ in range(2):
-        await due_now(pool, away)
-        await due_now(pool, lost)
+        await make_orders_due(pool, away)
+        await make_orders_due(pool, lost)
         await drain_orders(context, Mode.SANDBOX)
     assert (await order_of(pool, lost))["state"] == (await order_of(pool, away))["state"] == "done"
     assert (await order_of(pool, away))["attempts"] == 3
@@ -215,7 +215,7 @@ async def test_a_cancelled_charge_is_not_registered_at_the_bank(context: Context
         await cancel(context, account, charge_id, test)
         for _ in range(2):
             await drain_orders(context, Mode.of(test))
-            await due_now(context.pool, charge_id)
+            await make_orders_due(context.pool, charge_id)
         assert await cob_status(context, charge_id, test) == NotFound()
         assert (await order_of(context.pool, charge_id))["state"] == "done"
         assert (await order_of(context.pool, charge_id, "cob_remove"))["state"] == "done"
@@ -231,7 +231,7 @@ async def test_a_refusal_is_not_final_while_a_lost_request_may_still_register_th
     await drain_orders(context, Mode.PRODUCTION)
     bank.wire.fault = "refuse"
     for _ in range(2):
-        await due_now(context.pool, charge_id)
+        await make_orders_due(context.pool, charge_id)
         await drain_orders(context, Mode.PRODUCTION)
     assert await status_of(context.pool, charge_id) == "pending"
     if arrives:
@@ -245,7 +245,7 @@ async def test_a_refusal_is_not_final_while_a_lost_request_may_still_register_th
         )  # fmt: skip
     else:
         await age_orders(table_owner, charge_id, timedelta(seconds=61))
-    await due_now(context.pool, charge_id)
+    await make_orders_due(context.pool, charge_id)
     await drain_orders(context, Mode.PRODUCTION)
     assert await status_of(context.pool, charge_id) == ("pending" if arrives else "failed")
     assert (await order_of(context.pool, charge_id))["state"] == ("done" if arrives else "refused")
@@ -271,7 +271,7 @@ async def test_a_cancelled_charge_is_removed_at_the_bank_even_while_it_is_being_
     )  # fmt: skip
     assert isinstance(await context.banks.production[BANK].pix.put_cob(cob), Done)
     await end_orders(context.pool, [charge_id], "cob_register")
-    await due_now(context.pool, charge_id)
+    await make_orders_due(context.pool, charge_id)
     await drain_orders(context, Mode.PRODUCTION)
     assert (await order_of(context.pool, charge_id, "cob_remove"))["state"] == "done"
     assert await cob_status(context, charge_id, False) == "REMOVIDA_PELO_USUARIO_RECEBEDOR"
@@ -316,14 +316,14 @@ async def test_a_test_charge_that_is_paid_at_once_is_concluded_at_the_simulated_
     end_to_end_id = await simulate_payment(context, account, charge_id)
     for _ in range(2):
         await drain_orders(context, Mode.SANDBOX)
-        await due_now(context.pool, charge_id)
+        await make_orders_due(context.pool, charge_id)
     if draining is not None:
         await draining
     state: Any = await context.banks.sandbox.pix.get_cob(charge_id.hex)
     assert state.status == "CONCLUIDA"
     assert [pix.end_to_end_id for pix in state.received] == [end_to_end_id]
     states = "SELECT array_agg(DISTINCT state) FROM bank_order WHERE charge_id = $1"
-    assert await context.pool.fetchval(ever(states), charge_id) == ["done"]
+    assert await context.pool.fetchval(including_ended_orders(states), charge_id) == ["done"]
 
 
 async def test_a_cob_and_its_payment_written_at_the_same_moment_are_matched(context: Context, account: UUID) -> None:
@@ -514,7 +514,7 @@ async def test_the_statement_that_creates_a_test_charge_also_registers_it_at_the
     asked = await charge(context, account, test=True, description=description, scenario="lost_reply")
     for _ in range(2):
         await drain_orders(context, Mode.SANDBOX)
-        await due_now(context.pool, asked)
+        await make_orders_due(context.pool, asked)
     cobs = {row["txid"]: dict(row) for row in await context.pool.fetch(find, [at_once.hex, asked.hex])}
     assert cobs[at_once.hex] | {"txid": ""} == cobs[asked.hex] | {"txid": ""}
     # A payment and a cancellation find the cob.
@@ -536,7 +536,7 @@ async def test_concurrent_drains_register_each_test_charge_once(context: Context
     taken = await asyncio.gather(*(drain_orders(context, Mode.SANDBOX) for _ in range(4)))
     assert sum(taken) == len(charge_ids)
     rows = await context.pool.fetch(
-        ever("SELECT state, attempts FROM bank_order WHERE charge_id = ANY($1::uuid[])"), charge_ids
+        including_ended_orders("SELECT state, attempts FROM bank_order WHERE charge_id = ANY($1::uuid[])"), charge_ids
     )
     assert [tuple(row) for row in rows] == [("done", 1)] * len(charge_ids)
 
@@ -581,7 +581,8 @@ async def test_a_thousand_sandbox_orders_are_executed_in_batches(context: Contex
         pass
     context.pool = pool
     done = await context.pool.fetchval(
-        ever("SELECT count(*) FROM bank_order WHERE charge_id = ANY($1::uuid[]) AND state = 'done'"), charge_ids
+        including_ended_orders("SELECT count(*) FROM bank_order WHERE charge_id = ANY($1::uuid[]) AND state = 'done'"),
+        charge_ids,
     )
     assert done == 1000
     cobs = await context.pool.fetchval(

@@ -23,10 +23,10 @@ from domain.mode import Mode
 from runtime.ids import new_id, new_token
 from runtime.postgres import Pool, session, transaction
 from runtime.seal import CHARGE_PAYER
-from tests.support.banking import BANK, due_now, make_account, utc_now, worker_context
+from tests.support.banking import BANK, make_account, make_orders_due, utc_now, worker_context
 from tests.support.boleto_bank import RunningBoletoBank, new_number, running_boleto_bank, today
 from tests.support.boletos import AGREEMENT
-from tests.support.orders import age_orders, ever
+from tests.support.orders import age_orders, including_ended_orders
 from workers.context import Context
 from workers.incoming.boleto_payments import Unbooked, book_listed, suspend_unknown
 from workers.orders.boleto import BoletoOrderWorker
@@ -97,7 +97,8 @@ def number_of(order: RegistrationOrder) -> str:
 async def orders_of(pool: Pool, order: RegistrationOrder) -> list[tuple[str, str]]:
     """Kind and state of the charge's bank orders, oldest first."""
     rows = await pool.fetch(
-        ever("SELECT kind, state FROM bank_order WHERE charge_id = $1 ORDER BY created_at, order_id"), order.charge_id
+        including_ended_orders("SELECT kind, state FROM bank_order WHERE charge_id = $1 ORDER BY created_at, order_id"),
+        order.charge_id,
     )
     return [(row[0], row[1]) for row in rows]
 
@@ -118,7 +119,7 @@ async def work_until_idle(
 ) -> None:
     """Make the charge's waiting orders due and execute them, until none is left or `rounds` are over."""
     for _ in range(rounds):
-        await due_now(context.pool, order.charge_id)
+        await make_orders_due(context.pool, order.charge_id)
         if not await worker.drain():
             return
 
@@ -227,7 +228,9 @@ async def test_a_foreign_boleto_under_our_nosso_numero_is_not_touched(
     stranger = replace(boleto_to_register(context, order.request), amount_cents=99, seu_numero="OUTRO")
     await context.banks.production[BANK].boletos.register_boleto(stranger)
     await worker.drain()
-    refused = await pool.fetchrow(ever("SELECT state, outcome FROM bank_order WHERE order_id = $1"), order.order_id)
+    refused = await pool.fetchrow(
+        including_ended_orders("SELECT state, outcome FROM bank_order WHERE order_id = $1"), order.order_id
+    )
     assert refused is not None
     assert (refused[0], msgspec.json.decode(refused[1])) == ("refused", {"refused": "NUMBER_TAKEN"})
     assert await orders_of(pool, order) == [("boleto_register", "refused")]
@@ -501,10 +504,12 @@ async def test_the_write_off_of_a_boleto_younger_than_30_minutes_is_retried_with
         assert await give_up_creation(context, order)
         waits: list[float] = []
         for _ in range(3):
-            await due_now(pool, order.charge_id)
+            await make_orders_due(pool, order.charge_id)
             await worker.drain()
             due: datetime = await pool.fetchval(
-                ever("SELECT due_at FROM bank_order WHERE charge_id = $1 AND kind = 'boleto_reconcile'"),
+                including_ended_orders(
+                    "SELECT due_at FROM bank_order WHERE charge_id = $1 AND kind = 'boleto_reconcile'"
+                ),
                 order.charge_id,
             )
             waits.append((due - utc_now()).total_seconds())
@@ -535,7 +540,8 @@ async def test_a_boleto_in_an_undecided_state_is_looked_up_ever_less_often(
         await bank.rules(settle_after_s=0)
     assert (await orders_of(pool, order))[-1] == ("boleto_reconcile", "waiting")
     due: datetime = await pool.fetchval(
-        ever("SELECT due_at FROM bank_order WHERE charge_id = $1 AND kind = 'boleto_reconcile'"), order.charge_id
+        including_ended_orders("SELECT due_at FROM bank_order WHERE charge_id = $1 AND kind = 'boleto_reconcile'"),
+        order.charge_id,
     )
     wanted_s = {timedelta(minutes=1): 10, timedelta(hours=1): 360, timedelta(days=30): 900}[age]
     assert (due - utc_now()).total_seconds() == pytest.approx(wanted_s, rel=0.25)
@@ -640,7 +646,9 @@ async def test_a_boleto_detail_older_than_the_change_is_not_trusted(servers: Any
             old.wire.fault = "lost_reply"
             change_id = await order_boleto_change(context, order, kind, change)
             await work_until_idle(context, worker, order, rounds=4)
-            state = await pool.fetchval(ever("SELECT state FROM bank_order WHERE order_id = $1"), change_id)
+            state = await pool.fetchval(
+                including_ended_orders("SELECT state FROM bank_order WHERE order_id = $1"), change_id
+            )
             assert state == "abandoned", "the outcome cannot be known from an old detail"
             old.wire.fault = "up"
             await work_until_idle(context, worker, order, rounds=2)
@@ -666,7 +674,10 @@ async def test_a_write_off_refused_after_a_lost_reply_is_still_reconciled(
     bank.wire.fault = "refuse"
     await worker.drain()
     bank.wire.fault = "up"
-    assert await pool.fetchval(ever("SELECT state FROM bank_order WHERE order_id = $1"), change_id) == "refused"
+    assert (
+        await pool.fetchval(including_ended_orders("SELECT state FROM bank_order WHERE order_id = $1"), change_id)
+        == "refused"
+    )
     assert await status_of(pool, order) == "pending"
     # The first request reaches the bank now.
     await bank.books.write_off(number_of(order))

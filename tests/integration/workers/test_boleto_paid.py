@@ -19,7 +19,7 @@ from runtime.postgres import open_pool
 from runtime.redis import open_redis
 from runtime.seal import Seal
 from runtime.settings import read_settings
-from tests.support.boleto_merchant import at_bank, boleto_issued_before, issued, listen, redate, today
+from tests.support.boleto_merchant import at_bank, issue_boleto, issue_boleto_in_the_past, listen, redate, today
 from tests.support.merchant import ApiClient, ApiMerchant, Books, assert_books_are_clean, until_answer
 from tests.support.system import System
 from tests.support.webhooks import receiving
@@ -133,7 +133,7 @@ async def test_a_boleto_paid_at_the_bank_is_booked_and_reported_by_webhook(
 ) -> None:
     async with receiving() as receiver:
         await listen(system, books, client, receiver.url)
-        charge = await issued(client, "123.45", tipo=tipo, external_id="PED-1")
+        charge = await issue_boleto(client, "123.45", tipo=tipo, external_id="PED-1")
         (sent,) = await pay_by_command(system, charge, "--rail", rail)
         paid = await wait_for_status(client, charge["charge_id"], "paid")
         block = paid["payment"]
@@ -171,7 +171,7 @@ async def test_a_boleto_paid_at_the_bank_is_booked_and_reported_by_webhook(
 async def test_an_underpaid_boleto_stays_pending_and_can_be_cancelled(
     system: System, client: ApiClient, books: Books
 ) -> None:
-    charge = await issued(client, "150.00")
+    charge = await issue_boleto(client, "150.00")
     await pay(system, client, charge, amount="149.99")
     (payment,) = await payments_of(client, charge["charge_id"])
     assert (payment["amount"], payment["anomaly"]) == ("149.99", "amount_mismatch")
@@ -188,7 +188,7 @@ async def test_an_underpaid_boleto_stays_pending_and_can_be_cancelled(
 
 
 async def test_two_partial_payments_that_add_up_do_not_settle_a_boleto(system: System, client: ApiClient) -> None:
-    charge = await issued(client, "150.00")
+    charge = await issue_boleto(client, "150.00")
     await pay(system, client, charge, amount="100.00")
     await payments_of(client, charge["charge_id"])
     await pay(system, client, charge, amount="50.00")
@@ -204,7 +204,7 @@ async def test_two_partial_payments_that_add_up_do_not_settle_a_boleto(system: S
 async def test_an_overpaid_boleto_is_paid_with_the_anomaly_amount_mismatch(
     system: System, client: ApiClient, amount: str
 ) -> None:
-    charge = await issued(client, "150.00")
+    charge = await issue_boleto(client, "150.00")
     await pay(system, client, charge, amount=amount)
     paid = await wait_for_status(client, charge["charge_id"], "paid")
     (payment,) = await payments_of(client, charge["charge_id"])
@@ -217,7 +217,7 @@ async def test_an_overpaid_boleto_is_paid_with_the_anomaly_amount_mismatch(
 async def test_a_boleto_paid_twice_at_once_is_credited_twice_and_the_second_is_a_duplicate(
     system: System, client: ApiClient
 ) -> None:
-    charge = await issued(client, "150.00")
+    charge = await issue_boleto(client, "150.00")
     await pay_by_command(system, charge, "--times", "2")
     paid = await wait_for_status(client, charge["charge_id"], "paid")
     # Booked in one moment, they may be listed in either order.
@@ -231,7 +231,7 @@ async def test_a_boleto_paid_twice_at_once_is_credited_twice_and_the_second_is_a
 async def test_a_boleto_paid_twice_is_two_payments_though_the_second_callback_comes_later(
     system: System, client: ApiClient, books: Books
 ) -> None:
-    charge = await issued(client, "150.00")
+    charge = await issue_boleto(client, "150.00")
 
     async def looked_into() -> bool:
         least = "SELECT min(attempts) FROM bank_hint WHERE txid = $1"
@@ -248,7 +248,7 @@ async def test_a_boleto_paid_twice_is_two_payments_though_the_second_callback_co
 
 
 async def test_a_callback_repeated_with_the_next_one_books_no_third_payment(system: System, client: ApiClient) -> None:
-    charge = await issued(client, "150.00")
+    charge = await issue_boleto(client, "150.00")
     first, second = (announcement(number_of(charge), operation) for operation in (1, 2))
     async with callbacks_lost(system):
         await pay(system, client, charge)
@@ -261,14 +261,14 @@ async def test_a_callback_repeated_with_the_next_one_books_no_third_payment(syst
 
 
 async def test_one_payment_of_twice_the_amount_is_booked_as_one_payment(system: System, client: ApiClient) -> None:
-    charge = await issued(client, "150.00")
+    charge = await issue_boleto(client, "150.00")
     await pay(system, client, charge, amount="300.00")
     (payment,) = await payments_of(client, charge["charge_id"])
     assert (payment["anomaly"], payment["amount"]) == ("amount_mismatch", "300.00")
 
 
 async def test_a_hybrid_boleto_paid_again_over_the_other_rail_is_a_duplicate(system: System, client: ApiClient) -> None:
-    charge = await issued(client, "150.00", tipo="boleto_hibrido")
+    charge = await issue_boleto(client, "150.00", tipo="boleto_hibrido")
     await pay(system, client, charge, rail="pix")
     paid = await wait_for_status(client, charge["charge_id"], "paid")
     await pay(system, client, charge, rail="boleto")
@@ -281,7 +281,7 @@ async def test_a_hybrid_boleto_paid_again_over_the_other_rail_is_a_duplicate(sys
 async def test_money_that_arrives_after_a_cancellation_is_credited_and_the_charge_stays_cancelled(
     system: System, client: ApiClient, books: Books
 ) -> None:
-    charge = await issued(client)
+    charge = await issue_boleto(client)
     cancelled = (await client.cancel(charge["charge_id"])).body
     assert (await at_bank(books, number_of(charge)))["written_off_at"] is not None
     await pay(system, client, charge)
@@ -295,7 +295,7 @@ async def test_money_that_arrives_after_a_cancellation_is_credited_and_the_charg
 async def test_a_payment_after_expiry_makes_the_charge_paid_late(
     system: System, client: ApiClient, books: Books
 ) -> None:
-    charge_id = await boleto_issued_before(system, books, client, test=False, due_on=today() - timedelta(days=15))
+    charge_id = await issue_boleto_in_the_past(system, books, client, test=False, due_on=today() - timedelta(days=15))
     expired = await client.charge(charge_id)
     assert expired["status"] == "expired"
     await pay(system, client, expired)
@@ -309,7 +309,7 @@ async def test_a_payment_after_expiry_makes_the_charge_paid_late(
 async def test_boleto_payments_without_a_callback_are_found_by_the_reconciler(
     system: System, client: ApiClient
 ) -> None:
-    charge, other = await issued(client), await issued(client, tipo="boleto_hibrido")
+    charge, other = await issue_boleto(client), await issue_boleto(client, tipo="boleto_hibrido")
     async with callbacks_lost(system), worker_context_of(system) as context:
         await pay(system, client, charge)
         await pay(system, client, other, rail="pix")
@@ -329,7 +329,7 @@ async def test_boleto_payments_without_a_callback_are_found_by_the_reconciler(
 async def test_a_forged_callback_books_nothing_and_does_not_hide_a_true_payment(
     system: System, client: ApiClient, books: Books
 ) -> None:
-    charge = await issued(client)
+    charge = await issue_boleto(client)
     number = number_of(charge)
     forged = [announcement(number, operation) for operation in range(20)]
     assert await call_back(system, client, forged) == 200
@@ -354,7 +354,7 @@ async def test_a_forged_callback_books_nothing_and_does_not_hide_a_true_payment(
 
 
 async def test_a_callback_sent_a_hundred_times_books_one_payment(system: System, client: ApiClient) -> None:
-    charge = await issued(client)
+    charge = await issue_boleto(client)
     await pay(system, client, charge)
     items = [announcement(number_of(charge))]
     statuses = await asyncio.gather(*(call_back(system, client, items) for _ in range(100)))
@@ -374,7 +374,7 @@ async def test_of_a_boleto_payment_and_a_cancellation_at_once_exactly_one_succee
     system: System, client: ApiClient, books: Books
 ) -> None:
     """The payer pays without force, so the bank decides which came first; our books agree with it."""
-    charges = await asyncio.gather(*(issued(client) for _ in range(12)))
+    charges = await asyncio.gather(*(issue_boleto(client) for _ in range(12)))
 
     async def payer(charge: dict[str, Any], wait_s: float) -> bool:
         await asyncio.sleep(wait_s)

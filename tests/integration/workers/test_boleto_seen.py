@@ -20,7 +20,7 @@ from domain.boleto.business_days import effective_due_date
 from domain.instants import SAO_PAULO, iso, to_millisecond
 from readmodels.charges.charge import ChargeDoc
 from runtime.seal import Seal
-from tests.support.boletos import PAYER, happen, issue, redate
+from tests.support.boletos import PAYER, issue, record_boleto_change, redate
 from tests.support.code_reader import printed_codes
 from tests.support.in_process import Api, Reply
 
@@ -200,7 +200,7 @@ async def test_the_pdf_of_a_boleto_that_must_not_be_paid_says_so_and_carries_no_
     fields, word, sentence = STATES[state]
     doc = await issue_boleto(api, pool, mode=mode, hybrid=mode == "test")
     async with pool.acquire() as conn, conn.transaction():
-        await happen(conn, doc, f"charge.{fields['status']}", now(), **fields)
+        await record_boleto_change(conn, doc, f"charge.{fields['status']}", now(), **fields)
     file = await pdf_of(api, doc)
     assert_void(file, doc, word, sentence)
     assert ("TESTE" in text_of(file)) == doc.test

@@ -31,23 +31,23 @@ from runtime.ids import new_id, new_token
 from runtime.postgres import Pool, session, transaction
 from runtime.seal import CHARGE_PAYER
 from tests.integration.workers.test_boleto_orders import pay_with_assigned_money
-from tests.support.banking import BANK, due_now, make_account, utc_now, worker_context
+from tests.support.banking import BANK, make_account, make_orders_due, utc_now, worker_context
 from tests.support.boleto_bank import RunningBoletoBank, new_number, running_boleto_bank, today
 from tests.support.boleto_merchant import in_days, redate
 from tests.support.boletos import AGREEMENT
 from tests.support.dual_merchant import (
-    at_rest,
-    becomes,
     boleto_at_bank,
     cob_at_bank,
     cob_status,
-    dual,
-    legs,
+    issue_dual_charge,
     number_of,
     pay_at_bank,
+    status_by_leg,
+    until_bank_orders_are_done,
+    until_status,
 )
 from tests.support.merchant import ApiClient, ApiMerchant, Books, assert_books_are_clean, new_merchant, until_answer
-from tests.support.orders import age_orders, ever
+from tests.support.orders import age_orders, including_ended_orders
 from tests.support.system import System
 from workers.context import Context
 from workers.incoming.boleto_payments import book_boletos
@@ -98,11 +98,11 @@ async def test_a_dual_charge_paid_by_pix_has_its_boleto_written_off_at_the_bank(
     system: System, client: ApiClient, books: Books
 ) -> None:
     partner = await create_integrator(books, name="Parceiro", account_id=None, now=datetime.now(UTC))
-    charge = await dual(client, integrador_code=partner.integrador_code)
+    charge = await issue_dual_charge(client, integrador_code=partner.integrador_code)
     assert await pay_at_bank(system, client, charge, "pix") == 200
-    paid = await becomes(client, charge, "paid")
-    assert (paid["payment"]["method"], legs(paid)) == ("pix", {"pix": "paid", "boleto": "cancelled"})
-    await at_rest(books, charge)
+    paid = await until_status(client, charge, "paid")
+    assert (paid["payment"]["method"], status_by_leg(paid)) == ("pix", {"pix": "paid", "boleto": "cancelled"})
+    await until_bank_orders_are_done(books, charge)
     assert (await boleto_at_bank(books, charge), await cob_status(books, charge)) == ("written_off", "CONCLUIDA")
     assert await pay_at_bank(system, client, charge, "boleto") == 409
     (item,) = await client.all("/v1/payments", charge_id=charge["charge_id"])
@@ -115,12 +115,12 @@ async def test_a_dual_charge_paid_by_pix_has_its_boleto_written_off_at_the_bank(
 async def test_a_dual_charge_paid_by_boleto_has_its_cob_removed_at_the_bank(
     system: System, client: ApiClient, books: Books
 ) -> None:
-    charge = await dual(client)
-    await at_rest(books, charge)
+    charge = await issue_dual_charge(client)
+    await until_bank_orders_are_done(books, charge)
     assert await pay_at_bank(system, client, charge, "boleto") == 200
-    paid = await becomes(client, charge, "paid")
-    assert (paid["payment"]["method"], legs(paid)) == ("boleto", {"pix": "cancelled", "boleto": "paid"})
-    await at_rest(books, charge)
+    paid = await until_status(client, charge, "paid")
+    assert (paid["payment"]["method"], status_by_leg(paid)) == ("boleto", {"pix": "cancelled", "boleto": "paid"})
+    await until_bank_orders_are_done(books, charge)
     assert (await boleto_at_bank(books, charge), await cob_status(books, charge)) == ("paid", REMOVED)
     assert await pay_at_bank(system, client, charge, "pix") == 409
 
@@ -129,11 +129,11 @@ async def test_a_dual_charge_paid_by_boleto_has_its_cob_removed_at_the_bank(
 async def test_a_payment_of_the_other_leg_is_a_duplicate(
     system: System, client: ApiClient, books: Books, first: str
 ) -> None:
-    charge = await dual(client)
-    await at_rest(books, charge)
+    charge = await issue_dual_charge(client)
+    await until_bank_orders_are_done(books, charge)
     assert await pay_at_bank(system, client, charge, first) == 200
-    await becomes(client, charge, "paid")
-    await at_rest(books, charge)
+    await until_status(client, charge, "paid")
+    await until_bank_orders_are_done(books, charge)
     second = "boleto" if first == "pix" else "pix"
     assert await pay_at_bank(system, client, charge, second, force=True) == 200
 
@@ -149,19 +149,19 @@ async def test_a_payment_of_the_other_leg_is_a_duplicate(
 async def test_quita_bank_pay_pays_the_leg_of_the_named_rail_and_the_boleto_by_default(
     system: System, client: ApiClient, books: Books, rail: str | None, leg: str
 ) -> None:
-    charge = await dual(client)
-    await at_rest(books, charge)
+    charge = await issue_dual_charge(client)
+    await until_bank_orders_are_done(books, charge)
     named = () if rail is None else ("--rail", rail)
     await asyncio.to_thread(system.json, "bank", "pay", "--charge-id", charge["charge_id"], *named)
-    paid = await becomes(client, charge, "paid")
-    assert (paid["payment"]["method"], legs(paid)[leg]) == (leg, "paid")
-    await at_rest(books, charge)
+    paid = await until_status(client, charge, "paid")
+    assert (paid["payment"]["method"], status_by_leg(paid)[leg]) == (leg, "paid")
+    await until_bank_orders_are_done(books, charge)
 
 
 async def test_both_legs_paid_at_once_settle_the_charge_once(system: System, client: ApiClient, books: Books) -> None:
-    charges = [await dual(client) for _ in range(6)]
+    charges = [await issue_dual_charge(client) for _ in range(6)]
     for charge in charges:
-        await at_rest(books, charge)
+        await until_bank_orders_are_done(books, charge)
     took = await asyncio.gather(
         *(pay_at_bank(system, client, charge, leg) for charge in charges for leg in ("pix", "boleto"))
     )
@@ -169,15 +169,15 @@ async def test_both_legs_paid_at_once_settle_the_charge_once(system: System, cli
     for place, charge in enumerate(charges):
         payments = took[2 * place : 2 * place + 2].count(200)
         assert payments >= 1
-        paid = await becomes(client, charge, "paid")
+        paid = await until_status(client, charge, "paid")
 
         async def all_booked(charge: dict[str, Any] = charge, payments: int = payments) -> bool:
             return sum((await anomalies(client, charge)).values()) == payments
 
         await until_answer(all_booked)
         assert await anomalies(client, charge) == ({None: 1} if payments == 1 else {None: 1, "duplicate": 1})
-        assert sorted(legs(paid).values()) == ["cancelled", "paid"]
-        await at_rest(books, charge)
+        assert sorted(status_by_leg(paid).values()) == ["cancelled", "paid"]
+        await until_bank_orders_are_done(books, charge)
         assert await boleto_at_bank(books, charge) in ("paid", "written_off")
         assert await cob_status(books, charge) in ("CONCLUIDA", REMOVED)
 
@@ -185,16 +185,16 @@ async def test_both_legs_paid_at_once_settle_the_charge_once(system: System, cli
 async def test_a_cancellation_ends_neither_leg_while_the_bank_is_down_and_both_afterwards(
     system: System, client: ApiClient, books: Books
 ) -> None:
-    charge = await dual(client)
-    await at_rest(books, charge)
+    charge = await issue_dual_charge(client)
+    await until_bank_orders_are_done(books, charge)
     async with fault(system, client, "down"):
         answer = await client.cancel(charge["charge_id"])
         assert (answer.status, answer.code) == (502, "BANK_UNAVAILABLE")
-        assert legs(await client.charge(charge["charge_id"])) == {"pix": "pending", "boleto": "pending"}
-    await at_rest(books, charge)
+        assert status_by_leg(await client.charge(charge["charge_id"])) == {"pix": "pending", "boleto": "pending"}
+    await until_bank_orders_are_done(books, charge)
     assert (await boleto_at_bank(books, charge), await cob_status(books, charge)) == ("open", "ATIVA")
     assert (await client.cancel(charge["charge_id"])).status == 200
-    await at_rest(books, charge)
+    await until_bank_orders_are_done(books, charge)
     assert (await boleto_at_bank(books, charge), await cob_status(books, charge)) == ("written_off", REMOVED)
 
 
@@ -202,24 +202,24 @@ async def test_a_new_due_date_moves_both_legs_and_each_can_still_be_paid(
     system: System, client: ApiClient, books: Books
 ) -> None:
     for leg in ("pix", "boleto"):
-        charge = await dual(client, due_date=in_days(2))
+        charge = await issue_dual_charge(client, due_date=in_days(2))
         moved = await redate(client, in_days(50), charge_id=charge["charge_id"])
         assert moved.status == 200, moved.raw
-        await at_rest(books, charge)
+        await until_bank_orders_are_done(books, charge)
         cob = await cob_at_bank(books, charge)
         ends = cob["created_at"] + timedelta(seconds=cob["expires_in_s"])
         assert abs((ends - datetime.fromisoformat(moved.body["expires_at"])).total_seconds()) <= 1
         assert await pay_at_bank(system, client, charge, leg) == 200
-        assert legs(await becomes(client, charge, "paid"))[leg] == "paid"
-        await at_rest(books, charge)
+        assert status_by_leg(await until_status(client, charge, "paid"))[leg] == "paid"
+        await until_bank_orders_are_done(books, charge)
 
 
 async def test_concurrent_pix_payments_and_cancellations_leave_each_charge_paid_or_cancelled(
     system: System, client: ApiClient, books: Books
 ) -> None:
-    charges = [await dual(client) for _ in range(6)]
+    charges = [await issue_dual_charge(client) for _ in range(6)]
     for charge in charges:
-        await at_rest(books, charge)
+        await until_bank_orders_are_done(books, charge)
 
     async def cancelled(charge: dict[str, Any], wait_s: float) -> int:
         await asyncio.sleep(wait_s)
@@ -228,7 +228,7 @@ async def test_concurrent_pix_payments_and_cancellations_leave_each_charge_paid_
     for place, charge in enumerate(charges):
         paid, cancel = await asyncio.gather(pay_at_bank(system, client, charge, "pix"), cancelled(charge, 0.03 * place))
         assert (paid, cancel) in ((200, 200), (200, 409), (409, 200))
-        await at_rest(books, charge)
+        await until_bank_orders_are_done(books, charge)
 
         async def booked(charge: dict[str, Any] = charge, paid: int = paid) -> bool:
             return sum((await anomalies(client, charge)).values()) == (paid == 200)
@@ -327,7 +327,7 @@ async def book_pix_payment(context: Context, order: RegistrationOrder) -> None:
 
 async def boleto_changes_of(pool: Pool, order: RegistrationOrder) -> list[tuple[str, str]]:
     rows = await pool.fetch(
-        ever("SELECT kind, state FROM bank_order WHERE charge_id = $1 AND kind LIKE 'boleto%'"
+        including_ended_orders("SELECT kind, state FROM bank_order WHERE charge_id = $1 AND kind LIKE 'boleto%'"
         " ORDER BY created_at, order_id"), order.charge_id,
     )  # fmt: skip
     return [(row[0], row[1]) for row in rows][1:]
@@ -335,7 +335,7 @@ async def boleto_changes_of(pool: Pool, order: RegistrationOrder) -> list[tuple[
 
 async def work_until_idle(context: Context, worker: BoletoOrderWorker, order: RegistrationOrder) -> None:
     for _ in range(8):
-        await due_now(context.pool, order.charge_id)
+        await make_orders_due(context.pool, order.charge_id)
         if not await worker.drain():
             return
 
@@ -346,7 +346,7 @@ async def test_a_dual_charge_paid_with_assigned_money_has_both_legs_closed_at_th
     order = await create_dual_charge(context, worker)
     await pay_with_assigned_money(context, order)
     await work_until_idle(context, worker, order)
-    await due_now(pool, order.charge_id)
+    await make_orders_due(pool, order.charge_id)
     await drain_orders(context, Mode.PRODUCTION)
     cob = await bank.bank.booked(order.charge_id.hex)
     assert cob is not None
@@ -361,7 +361,7 @@ async def test_the_write_off_of_the_boleto_is_retried_until_the_bank_confirms(
     assert await boleto_changes_of(pool, order) == [("boleto_reconcile", "waiting")]
     for name in ("down", "error500", "html", "lost_reply"):
         bank.wire.fault = name
-        await due_now(pool, order.charge_id)
+        await make_orders_due(pool, order.charge_id)
         await worker.drain()
     bank.wire.fault = "up"
     await work_until_idle(context, worker, order)
@@ -381,12 +381,12 @@ async def test_the_removal_of_the_cob_is_retried_until_the_bank_confirms(
     await book_boletos(context, BANK, [state])
     for name in ("down", "error500", "html", "timeout_before", "lost_reply"):
         bank.wire.fault = name
-        await due_now(pool, order.charge_id)
+        await make_orders_due(pool, order.charge_id)
         await drain_orders(context, Mode.PRODUCTION)
     bank.wire.fault = "up"
-    await due_now(pool, order.charge_id)
+    await make_orders_due(pool, order.charge_id)
     await drain_orders(context, Mode.PRODUCTION)
-    found = ever("SELECT state FROM bank_order WHERE charge_id = $1 AND kind = 'cob_remove'")
+    found = including_ended_orders("SELECT state FROM bank_order WHERE charge_id = $1 AND kind = 'cob_remove'")
     assert [row[0] for row in await pool.fetch(found, order.charge_id)] == ["done"]
     cob = await bank.bank.booked(order.charge_id.hex)
     assert cob is not None
@@ -537,15 +537,15 @@ async def test_an_unanswered_revision_of_the_cob_is_repeated_until_it_ends_with_
     await worker.drain()
     for name in ("down", "error500", "timeout_before"):
         bank.wire.fault = name
-        await due_now(pool, order.charge_id)
+        await make_orders_due(pool, order.charge_id)
         await drain_orders(context, Mode.PRODUCTION)
     bank.wire.fault = "lost_reply"
-    await due_now(pool, order.charge_id)
+    await make_orders_due(pool, order.charge_id)
     await drain_orders(context, Mode.PRODUCTION)
     bank.wire.fault = "up"
-    await due_now(pool, order.charge_id)
+    await make_orders_due(pool, order.charge_id)
     await drain_orders(context, Mode.PRODUCTION)
-    state = ever("SELECT state FROM bank_order WHERE charge_id = $1 AND kind = 'cob_revise'")
+    state = including_ended_orders("SELECT state FROM bank_order WHERE charge_id = $1 AND kind = 'cob_revise'")
     assert await pool.fetchval(state, order.charge_id) == "done"
     cob = await bank.bank.booked(order.charge_id.hex)
     assert cob is not None
@@ -576,7 +576,7 @@ async def test_the_latest_due_date_wins_over_an_earlier_revision_that_arrives_la
 
     at_bank.pix.revise_cob = late  # type: ignore[method-assign]
     await drain_orders(context, Mode.PRODUCTION)
-    await due_now(pool, order.charge_id)
+    await make_orders_due(pool, order.charge_id)
     await drain_orders(context, Mode.PRODUCTION)
     await assert_cob_ends_with_boleto(bank, order, due_on)
     # The boleto, re-dated twice, is printed as its third version.
@@ -596,7 +596,7 @@ async def test_the_revision_of_a_cob_waits_for_its_registration(
     await drain_orders(context, Mode.PRODUCTION)
     await pool.execute(leased, order.charge_id, "waiting", None)
     for _ in range(2):
-        await due_now(pool, order.charge_id)
+        await make_orders_due(pool, order.charge_id)
         await drain_orders(context, Mode.PRODUCTION)
     await assert_cob_ends_with_boleto(bank, order, due_on)
 

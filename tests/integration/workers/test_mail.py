@@ -45,7 +45,7 @@ from runtime.settings import read_settings
 from tests.support.banking import SECRET_KEY, settings_for, worker_context
 from tests.support.boletos import AGREEMENT, PAYER, issue
 from tests.support.mail_server import MailServer, mail_server
-from tests.support.pictures import a_logo
+from tests.support.pictures import draw_logo
 from workers.context import Context
 from workers.mail import sender as mail_worker
 from workers.mail.sender import BACKOFF_S, LEASE, MailSender, forget_mails, release_mails, write_due_mails
@@ -355,7 +355,7 @@ async def test_an_address_that_stopped_a_merchants_mails_gets_no_more(post: Post
 
 
 async def test_a_mail_to_a_payer_embeds_the_logo_and_loads_nothing_from_the_network(post: Post) -> None:
-    logo, account_id = read_logo(a_logo()), post.merchant.account_id
+    logo, account_id = read_logo(draw_logo()), post.merchant.account_id
     async with transaction(post.context.pool) as conn:
         await set_logo(conn, account_id, logo, now=START)
     doc = await post.pix("lia@example.com")

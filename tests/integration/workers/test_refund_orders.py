@@ -34,16 +34,16 @@ from tests.support.banking import (
     BANK,
     SECRET_KEY,
     RunningBank,
-    due_now,
     make_account,
     make_charges,
+    make_orders_due,
     order_of,
     running_bank,
     status_of,
     utc_now,
     worker_context,
 )
-from tests.support.boleto_merchant import boleto_issued_before, today
+from tests.support.boleto_merchant import issue_boleto_in_the_past, today
 from tests.support.merchant import new_merchant, until_answer
 from tests.support.system import System
 from workers.context import Context
@@ -101,7 +101,7 @@ class Environment:
         client = SimpleNamespace(account_id=str(self.account))
         async with self.pool.acquire() as books:
             charge_id = UUID(
-                await boleto_issued_before(
+                await issue_boleto_in_the_past(
                     cast(Any, system), cast(Any, books), cast(Any, client), test=test,
                     due_on=today() + timedelta(days=5), amount_cents=cents,
                 )
@@ -150,7 +150,7 @@ class Environment:
     async def run_worker(self, charge_id: UUID, *, test: bool = False, rounds: int = 1) -> None:
         """In each round, make the charge's orders due and run the worker."""
         for _ in range(rounds):
-            await due_now(self.pool, charge_id)
+            await make_orders_due(self.pool, charge_id)
             await RefundOrderWorker(self.context, Mode.of(test)).drain()
 
     async def found(self, refund_id: UUID, *, test: bool = False) -> RefundProjection:

@@ -33,14 +33,14 @@ from tests.support.webhooks import (
     SEAL,
     an_account,
     attempts_of,
+    create_merchant_with_endpoint,
     enqueue,
-    happen,
-    merchant_at,
     paths,
     receiving,
+    record_events,
     rows_of,
     until,
-    working,
+    webhook_worker,
 )
 from workers.webhooks.dispatcher import claim
 from workers.webhooks.guarded_connection import ATTEMPT_S
@@ -52,9 +52,9 @@ async def test_every_attempt_of_a_delivery_sends_the_same_bytes_with_a_new_signa
     pool: Pool, redis_url: str
 ) -> None:
     async with receiving(lambda n: 200 if n == 3 else 500) as receiver:
-        merchant = await merchant_at(pool, receiver.url)
-        async with working(pool, redis_url, delays_s=(0.6, 0.6), every_s=0.05):
-            (event_id,) = await happen(pool, merchant)
+        merchant = await create_merchant_with_endpoint(pool, receiver.url)
+        async with webhook_worker(pool, redis_url, delays_s=(0.6, 0.6), every_s=0.05):
+            (event_id,) = await record_events(pool, merchant)
             assert await until(pool, merchant, "delivered") == [("delivered", 3, 3)]
     seen = receiver.requests
     assert len(seen) == 3
@@ -77,11 +77,11 @@ async def test_every_attempt_of_a_delivery_sends_the_same_bytes_with_a_new_signa
 async def test_a_retry_carries_the_timestamp_of_its_own_attempt(pool: Pool, redis_url: str) -> None:
     offset = [timedelta()]
     async with receiving(lambda n: 503 if n == 1 else 200) as receiver:
-        merchant = await merchant_at(pool, receiver.url)
-        async with working(
+        merchant = await create_merchant_with_endpoint(pool, receiver.url)
+        async with webhook_worker(
             pool, redis_url, delays_s=(3600.0,), every_s=0.05, now=lambda: datetime.now(UTC) + offset[0]
         ):
-            await happen(pool, merchant)
+            await record_events(pool, merchant)
             await receiver.reached(1)
             await until(pool, merchant, "pending")
             offset[0] = timedelta(hours=2)
@@ -95,9 +95,9 @@ async def test_a_redirect_is_a_failure_and_is_not_followed(pool: Pool, redis_url
     async with receiving() as other:
         moved = f"HTTP/1.1 {status} Moved\r\nLocation: {other.url}\r\nContent-Length: 0\r\n\r\n"
         async with receiving(lambda _: moved) as receiver:
-            merchant = await merchant_at(pool, receiver.url)
-            async with working(pool, redis_url, delays_s=(0.01,), every_s=0.05):
-                await happen(pool, merchant)
+            merchant = await create_merchant_with_endpoint(pool, receiver.url)
+            async with webhook_worker(pool, redis_url, delays_s=(0.01,), every_s=0.05):
+                await record_events(pool, merchant)
                 await until(pool, merchant, "exhausted")
     assert len(receiver.requests) == 2
     assert other.requests == []
@@ -117,9 +117,9 @@ async def test_a_redirect_is_a_failure_and_is_not_followed(pool: Pool, redis_url
 )
 async def test_any_2xx_is_success_whatever_its_body(pool: Pool, redis_url: str, answer: str) -> None:
     async with receiving(lambda _: answer) as receiver:
-        merchant = await merchant_at(pool, receiver.url)
-        async with working(pool, redis_url, every_s=0.05):
-            await happen(pool, merchant)
+        merchant = await create_merchant_with_endpoint(pool, receiver.url)
+        async with webhook_worker(pool, redis_url, every_s=0.05):
+            await record_events(pool, merchant)
             await until(pool, merchant, "delivered")
     assert len(receiver.requests) == 1
     kept = await pool.fetchval(
@@ -143,17 +143,17 @@ async def test_a_delivery_answered_otherwise_than_2xx_is_sent_again(
     pool: Pool, redis_url: str, answer: str, outcome: str
 ) -> None:
     async with receiving(lambda n: 200 if n == 2 else answer) as receiver:
-        merchant = await merchant_at(pool, receiver.url)
-        async with working(pool, redis_url, every_s=0.05):
-            await happen(pool, merchant)
+        merchant = await create_merchant_with_endpoint(pool, receiver.url)
+        async with webhook_worker(pool, redis_url, every_s=0.05):
+            await record_events(pool, merchant)
             await until(pool, merchant, "delivered")
     assert [each[1] for each in await attempts_of(pool, merchant)] == [outcome, "delivered"]
 
 
 async def test_a_closed_port_is_tried_until_the_schedule_is_used_up(pool: Pool, redis_url: str) -> None:
-    merchant = await merchant_at(pool, "http://127.0.0.1:1/")
-    async with working(pool, redis_url, delays_s=(0.01, 0.01), every_s=0.05):
-        await happen(pool, merchant)
+    merchant = await create_merchant_with_endpoint(pool, "http://127.0.0.1:1/")
+    async with webhook_worker(pool, redis_url, delays_s=(0.01, 0.01), every_s=0.05):
+        await record_events(pool, merchant)
         assert await until(pool, merchant, "exhausted") == [("exhausted", 3, 3)]
     assert [each[1] for each in await attempts_of(pool, merchant)] == ["connection_refused"] * 3
 
@@ -161,9 +161,9 @@ async def test_a_closed_port_is_tried_until_the_schedule_is_used_up(pool: Pool, 
 async def test_a_retry_waits_as_long_as_retry_after_says(pool: Pool, redis_url: str) -> None:
     slow_down = "HTTP/1.1 429 Slow down\r\nRetry-After: 1800\r\nContent-Length: 0\r\n\r\n"
     async with receiving(lambda _: slow_down) as receiver:
-        merchant = await merchant_at(pool, receiver.url)
-        async with working(pool, redis_url):
-            await happen(pool, merchant)
+        merchant = await create_merchant_with_endpoint(pool, receiver.url)
+        async with webhook_worker(pool, redis_url):
+            await record_events(pool, merchant)
             await receiver.reached(1)
             await until(pool, merchant, "pending")
     due_at = await pool.fetchval("SELECT due_at FROM webhook_delivery WHERE account_id = $1", merchant.account_id)
@@ -175,16 +175,16 @@ async def test_after_a_rotation_both_secrets_verify_for_a_day_and_then_the_new_o
 ) -> None:
     offset = [timedelta()]
     async with receiving() as receiver:
-        merchant = await merchant_at(pool, receiver.url)
+        merchant = await create_merchant_with_endpoint(pool, receiver.url)
         async with transaction(pool) as conn:
             new = await rotate_secret(
                 conn, merchant.account_id, now=datetime.now(UTC), seal=SEAL, chance=os.urandom(32)
             )
-        async with working(pool, redis_url, every_s=0.05, now=lambda: datetime.now(UTC) + offset[0]):
-            await happen(pool, merchant)
+        async with webhook_worker(pool, redis_url, every_s=0.05, now=lambda: datetime.now(UTC) + offset[0]):
+            await record_events(pool, merchant)
             await until(pool, merchant, "delivered")  # stored, or its lease would have ended a day later
             offset[0] = timedelta(hours=24, minutes=1)
-            await happen(pool, merchant)
+            await record_events(pool, merchant)
             await receiver.reached(2)
     during, after = receiver.requests
     old = merchant.endpoint.secret
@@ -208,15 +208,15 @@ async def test_a_second_rotation_leaves_the_first_old_secret_its_whole_day(pool:
             return (await rotate_secret(conn, merchant.account_id, now=now, seal=SEAL, chance=chance)).secret
 
     async with receiving() as receiver:
-        merchant = await merchant_at(pool, receiver.url)
+        merchant = await create_merchant_with_endpoint(pool, receiver.url)
         first, second = merchant.endpoint.secret, await rotated(os.urandom(32))
         offset[0] = timedelta(hours=20)
         third = await rotated(os.urandom(32))
         sent = []
-        async with working(pool, redis_url, every_s=0.05, now=lambda: datetime.now(UTC) + offset[0]):
+        async with webhook_worker(pool, redis_url, every_s=0.05, now=lambda: datetime.now(UTC) + offset[0]):
             for hours in (20, 25, 45):
                 offset[0] = timedelta(hours=hours)
-                await happen(pool, merchant)
+                await record_events(pool, merchant)
                 await until(pool, merchant, "delivered")
                 sent.append(receiver.requests[-1])
     for request, live in zip(sent, ([first, second, third], [second, third], [third]), strict=True):
@@ -231,7 +231,7 @@ async def test_a_second_rotation_leaves_the_first_old_secret_its_whole_day(pool:
 
 
 async def test_a_rotation_is_refused_while_the_maximum_number_of_old_secrets_still_signs(pool: Pool) -> None:
-    merchant = await merchant_at(pool, "http://127.0.0.1:1/")
+    merchant = await create_merchant_with_endpoint(pool, "http://127.0.0.1:1/")
     now = datetime.now(UTC)
 
     async def rotate(at: datetime) -> None:
@@ -252,10 +252,10 @@ async def test_a_rotation_is_refused_while_the_maximum_number_of_old_secrets_sti
 
 async def test_an_endpoint_receives_only_the_two_kinds_of_the_spec_by_default(pool: Pool, redis_url: str) -> None:
     async with receiving() as receiver:
-        merchant = await merchant_at(pool, receiver.url)
-        async with working(pool, redis_url, every_s=0.05):
-            await happen(pool, merchant, kind="charge.expired")
-            await happen(pool, merchant, kind="charge.cancelled")
+        merchant = await create_merchant_with_endpoint(pool, receiver.url)
+        async with webhook_worker(pool, redis_url, every_s=0.05):
+            await record_events(pool, merchant, kind="charge.expired")
+            await record_events(pool, merchant, kind="charge.cancelled")
             await until(pool, merchant, "delivered")
             await asyncio.sleep(0.1)
     assert [each.headers["X-Service-Event"] for each in receiver.requests] == ["charge.cancelled"]
@@ -266,8 +266,8 @@ async def test_a_new_address_gets_what_waits_and_the_secret_stays_valid_for_runn
     pool: Pool, redis_url: str, rotates: bool
 ) -> None:
     async with receiving() as receiver:
-        merchant = await merchant_at(pool, "http://127.0.0.1:1/")
-        await happen(pool, merchant)
+        merchant = await create_merchant_with_endpoint(pool, "http://127.0.0.1:1/")
+        await record_events(pool, merchant)
         async with transaction(pool) as conn:
             again = await set_endpoint(
                 conn, merchant.account_id, receiver.url,
@@ -277,7 +277,7 @@ async def test_a_new_address_gets_what_waits_and_the_secret_stays_valid_for_runn
             if rotates:
                 now, chance = datetime.now(UTC), os.urandom(32)
                 again = await rotate_secret(conn, merchant.account_id, now=now, seal=SEAL, chance=chance)
-        async with working(pool, redis_url, every_s=0.05):
+        async with webhook_worker(pool, redis_url, every_s=0.05):
             await until(pool, merchant, "delivered")
     assert (again == merchant.endpoint) != rotates
     sent = receiver.requests[0]
@@ -298,11 +298,14 @@ async def test_requests_in_flight_to_an_endpoint_never_exceed_the_cap_with_three
         receiving(delay_s=0.1) as sandbox,
         AsyncExitStack() as workers,
     ):
-        one, two = await merchant_at(pool, live.url), await merchant_at(pool, sandbox.url)
-        await happen(pool, one, 150)
-        await happen(pool, two, 60, test=True)
+        one, two = (
+            await create_merchant_with_endpoint(pool, live.url),
+            await create_merchant_with_endpoint(pool, sandbox.url),
+        )
+        await record_events(pool, one, 150)
+        await record_events(pool, two, 60, test=True)
         for _ in range(3):
-            await workers.enter_async_context(working(pool, redis_url, every_s=0.02, **env))
+            await workers.enter_async_context(webhook_worker(pool, redis_url, every_s=0.02, **env))
         await until(pool, one, "delivered")
         await until(pool, two, "delivered")
     assert Counter(each.event_id for each in live.requests).most_common(1)[0][1] == 1
@@ -314,15 +317,15 @@ async def test_requests_in_flight_to_an_endpoint_never_exceed_the_cap_with_three
 
 async def test_receivers_that_never_answer_do_not_delay_other_receivers(pool: Pool, redis_url: str) -> None:
     async with receiving(lambda _: None) as hanging, receiving() as healthy:
-        silent = [await merchant_at(pool, hanging.url) for _ in range(10)]
-        merchant = await merchant_at(pool, healthy.url)
-        async with working(pool, redis_url) as worker:
+        silent = [await create_merchant_with_endpoint(pool, hanging.url) for _ in range(10)]
+        merchant = await create_merchant_with_endpoint(pool, healthy.url)
+        async with webhook_worker(pool, redis_url) as worker:
             for each in silent:
-                await happen(pool, each, 30)
+                await record_events(pool, each, 30)
             worker.jobs.wake(WEBHOOKS)
             await hanging.reached(10)
             began = time.monotonic()
-            await happen(pool, merchant, 20)
+            await record_events(pool, merchant, 20)
             worker.jobs.wake(WEBHOOKS)
             await healthy.reached(20)
             took_s = time.monotonic() - began
@@ -337,17 +340,17 @@ async def test_trouble_in_the_sandbox_does_not_delay_production_of_the_same_endp
         return None if b"sandbox" in receiver.requests[n - 1].headers["X-Service-Event"].encode() else 200
 
     async with receiving(silent_in_sandbox) as receiver:
-        merchant = await merchant_at(pool, receiver.url)
+        merchant = await create_merchant_with_endpoint(pool, receiver.url)
         await pool.execute(
             "UPDATE webhook_endpoint SET kinds = kinds || '{sandbox.kind}' WHERE account_id = $1",
             merchant.account_id,
         )
-        async with working(pool, redis_url) as worker:
-            await happen(pool, merchant, 40, test=True, kind="sandbox.kind")
+        async with webhook_worker(pool, redis_url) as worker:
+            await record_events(pool, merchant, 40, test=True, kind="sandbox.kind")
             worker.jobs.wake(WEBHOOKS)
             await receiver.reached(2)
             began = time.monotonic()
-            live = await happen(pool, merchant, 20)
+            live = await record_events(pool, merchant, 20)
             worker.jobs.wake(WEBHOOKS)
             await receiver.heard(live)
     assert time.monotonic() - began < ATTEMPT_S - 1, "an attempt at a receiver that does not answer takes ten seconds"
@@ -355,12 +358,15 @@ async def test_trouble_in_the_sandbox_does_not_delay_production_of_the_same_endp
 
 async def test_two_workers_deliver_each_event_once_when_nothing_fails(pool: Pool, redis_url: str) -> None:
     async with receiving() as receiver:
-        merchants = [await merchant_at(pool, receiver.url) for _ in range(8)]
-        async with working(pool, redis_url, every_s=0.02) as worker, working(pool, redis_url, every_s=0.02):
+        merchants = [await create_merchant_with_endpoint(pool, receiver.url) for _ in range(8)]
+        async with (
+            webhook_worker(pool, redis_url, every_s=0.02) as worker,
+            webhook_worker(pool, redis_url, every_s=0.02),
+        ):
             told: list[str] = []
             for _ in range(5):
                 for merchant in merchants:
-                    told += await happen(pool, merchant, 3)
+                    told += await record_events(pool, merchant, 3)
                 worker.jobs.wake(WEBHOOKS)
             for merchant in merchants:
                 await until(pool, merchant, "delivered")
@@ -370,11 +376,11 @@ async def test_two_workers_deliver_each_event_once_when_nothing_fails(pool: Pool
 async def test_a_single_event_is_sent_at_once_when_its_lane_of_jobs_is_woken(pool: Pool, redis_url: str) -> None:
     """The goal is 30 ms from commit to receiver (`python -m bench deliveries`); without the wake-up, ten seconds."""
     async with receiving() as receiver:
-        merchant = await merchant_at(pool, receiver.url)
-        async with working(pool, redis_url, every_s=10.0) as worker:
+        merchant = await create_merchant_with_endpoint(pool, receiver.url)
+        async with webhook_worker(pool, redis_url, every_s=10.0) as worker:
             took_ms: list[float] = []
             for n in range(1, 12):
-                await happen(pool, merchant)
+                await record_events(pool, merchant)
                 began = time.monotonic()
                 worker.jobs.wake(WEBHOOKS)
                 await receiver.reached(n)
@@ -385,11 +391,11 @@ async def test_a_single_event_is_sent_at_once_when_its_lane_of_jobs_is_woken(poo
 
 async def test_without_redis_an_event_is_delivered_within_the_interval_of_the_worker(pool: Pool) -> None:
     async with receiving() as receiver:
-        merchant = await merchant_at(pool, receiver.url)
-        async with working(pool, NOWHERE) as worker:
+        merchant = await create_merchant_with_endpoint(pool, receiver.url)
+        async with webhook_worker(pool, NOWHERE) as worker:
             await asyncio.sleep(0.1)
             began = time.monotonic()
-            await happen(pool, merchant)
+            await record_events(pool, merchant)
             worker.jobs.wake(WEBHOOKS)
             await receiver.reached(1)
             assert time.monotonic() - began < 5, "each second the worker looks for deliveries that no wake-up announced"
@@ -398,11 +404,11 @@ async def test_without_redis_an_event_is_delivered_within_the_interval_of_the_wo
 async def test_flushing_redis_loses_no_event(pool: Pool, redis_url: str) -> None:
     client = Redis.from_url(redis_url)
     async with receiving() as receiver:
-        merchant = await merchant_at(pool, receiver.url)
-        async with working(pool, redis_url) as worker:
+        merchant = await create_merchant_with_endpoint(pool, receiver.url)
+        async with webhook_worker(pool, redis_url) as worker:
             told: list[str] = []
             for _ in range(20):
-                told += await happen(pool, merchant)
+                told += await record_events(pool, merchant)
                 worker.jobs.wake(WEBHOOKS)
                 await client.flushall()
             await receiver.reached(20)
@@ -415,8 +421,8 @@ async def test_the_delivery_of_a_killed_worker_is_sent_again_after_its_lease(
     pool: Pool, redis_url: str, servers: Any
 ) -> None:
     async with receiving(lambda n: None if n == 1 else 200) as receiver:
-        merchant = await merchant_at(pool, receiver.url)
-        (event_id,) = await happen(pool, merchant)
+        merchant = await create_merchant_with_endpoint(pool, receiver.url)
+        (event_id,) = await record_events(pool, merchant)
         process = await asyncio.create_subprocess_exec(
             sys.executable,
             __file__,
@@ -431,7 +437,7 @@ async def test_the_delivery_of_a_killed_worker_is_sent_again_after_its_lease(
             await process.wait()
         assert await rows_of(pool, merchant) == [("sending", 0, 1)]
         await pool.execute("UPDATE webhook_delivery SET lease_until = now() WHERE account_id = $1", merchant.account_id)
-        async with working(pool, redis_url, every_s=0.1):
+        async with webhook_worker(pool, redis_url, every_s=0.1):
             assert await until(pool, merchant, "delivered") == [("delivered", 1, 2)]
     assert [each.event_id for each in receiver.requests] == [event_id, event_id]
     assert len({each.body for each in receiver.requests}) == 1
@@ -439,14 +445,14 @@ async def test_the_delivery_of_a_killed_worker_is_sent_again_after_its_lease(
 
 
 async def test_a_delivery_that_cost_five_workers_is_set_aside(pool: Pool, redis_url: str) -> None:
-    merchant = await merchant_at(pool, "http://127.0.0.1:1/")
-    await happen(pool, merchant)
+    merchant = await create_merchant_with_endpoint(pool, "http://127.0.0.1:1/")
+    await record_events(pool, merchant)
     await pool.execute(
         "UPDATE webhook_delivery SET state = 'sending', attempt = 7, step = 2, losses = 4, lease_until = now()"
         " WHERE account_id = $1",
         merchant.account_id,
     )
-    async with working(pool, redis_url):
+    async with webhook_worker(pool, redis_url):
         assert await until(pool, merchant, "stuck") == [("stuck", 2, 7)]
 
 
@@ -462,18 +468,18 @@ async def test_a_worker_that_stalled_past_its_lease_does_not_send_the_delivery(
 
     monkeypatch.setattr("workers.webhooks.dispatcher.claim", and_stands_still)
     async with receiving() as receiver:
-        merchant = await merchant_at(pool, receiver.url)
-        await happen(pool, merchant)
-        async with working(pool, redis_url, lease_s=0.05, every_s=0.05):
+        merchant = await create_merchant_with_endpoint(pool, receiver.url)
+        await record_events(pool, merchant)
+        async with webhook_worker(pool, redis_url, lease_s=0.05, every_s=0.05):
             await until(pool, merchant, "stuck")
     assert receiver.requests == []
 
 
 async def test_a_late_answer_after_a_lost_lease_does_not_undo_a_newer_attempt(pool: Pool, redis_url: str) -> None:
     async with receiving(lambda n: 200 if n == 2 else 500, delay_s=0.5) as receiver:
-        merchant = await merchant_at(pool, receiver.url)
-        async with working(pool, redis_url, lease_s=0.2, every_s=0.05):  # each attempt outlives its lease
-            await happen(pool, merchant)
+        merchant = await create_merchant_with_endpoint(pool, receiver.url)
+        async with webhook_worker(pool, redis_url, lease_s=0.2, every_s=0.05):  # each attempt outlives its lease
+            await record_events(pool, merchant)
             await receiver.reached(2)
             await until(pool, merchant, "delivered")
             await asyncio.sleep(0.8)
@@ -495,9 +501,9 @@ async def test_a_late_2xx_after_a_lost_lease_ends_the_delivery(pool: Pool, redis
         )
 
     async with receiving(delay_s=2.5) as receiver:
-        merchant = await merchant_at(pool, receiver.url)
-        async with working(pool, redis_url, lease_s=1.0, every_s=0.05):
-            await happen(pool, merchant)
+        merchant = await create_merchant_with_endpoint(pool, receiver.url)
+        async with webhook_worker(pool, redis_url, lease_s=1.0, every_s=0.05):
+            await record_events(pool, merchant)
             await receiver.reached(1)
             # No worker has claimed it again when the answer comes, as when many others wait.
             await blocked(datetime.now(UTC) + timedelta(minutes=1))
@@ -515,9 +521,9 @@ async def test_a_2xx_is_stored_although_another_transaction_ends_the_delivery_me
     """Ended deliveries move to another table: a statement that waited for the row finds it gone, and looks again."""
     waits = "SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND query LIKE '%webhook_attempt%'"
     async with receiving(delay_s=0.3) as receiver:
-        merchant = await merchant_at(pool, receiver.url)
-        async with working(pool, redis_url) as worker:
-            await happen(pool, merchant)
+        merchant = await create_merchant_with_endpoint(pool, receiver.url)
+        async with webhook_worker(pool, redis_url) as worker:
+            await record_events(pool, merchant)
             worker.jobs.wake(WEBHOOKS)
             await receiver.reached(1)
             async with pool.acquire() as other, other.transaction():
@@ -533,9 +539,9 @@ async def test_a_2xx_is_stored_although_another_transaction_ends_the_delivery_me
 
 async def test_a_stopping_worker_waits_for_its_requests_in_flight(pool: Pool, redis_url: str) -> None:
     async with receiving(delay_s=0.3) as receiver:
-        merchant = await merchant_at(pool, receiver.url)
-        async with working(pool, redis_url) as worker:
-            await happen(pool, merchant)
+        merchant = await create_merchant_with_endpoint(pool, receiver.url)
+        async with webhook_worker(pool, redis_url) as worker:
+            await record_events(pool, merchant)
             worker.jobs.wake(WEBHOOKS)
             await receiver.reached(1)
             await worker.dispatcher.stop()
@@ -545,10 +551,10 @@ async def test_a_stopping_worker_waits_for_its_requests_in_flight(pool: Pool, re
 async def test_a_stopping_worker_waits_for_a_claim_that_is_under_way(pool: Pool, redis_url: str) -> None:
     """A delivery claimed during the stop was sent, but cut off before its result was stored, and so sent twice."""
     async with receiving(delay_s=0.3) as receiver:
-        merchant = await merchant_at(pool, receiver.url)
-        async with working(pool, redis_url, every_s=0.05) as worker:
+        merchant = await create_merchant_with_endpoint(pool, receiver.url)
+        async with webhook_worker(pool, redis_url, every_s=0.05) as worker:
             async with pool.acquire() as other, other.transaction():
-                await happen(pool, merchant)
+                await record_events(pool, merchant)
                 await other.execute("LOCK TABLE webhook_delivery IN EXCLUSIVE MODE")
                 async with asyncio.timeout(PATIENCE_S):
                     while not await pool.fetchval(  # noqa: ASYNC110 - outside: activity is read once a transaction
@@ -567,10 +573,13 @@ async def test_a_stopping_worker_waits_for_a_claim_that_is_under_way(pool: Pool,
 
 async def test_deleting_an_endpoint_does_not_lose_the_results_of_other_endpoints(pool: Pool, redis_url: str) -> None:
     async with receiving(delay_s=0.2) as receiver:
-        gone, stays = await merchant_at(pool, receiver.url), await merchant_at(pool, receiver.url)
-        async with working(pool, redis_url) as worker:
-            await happen(pool, gone)
-            await happen(pool, stays)
+        gone, stays = (
+            await create_merchant_with_endpoint(pool, receiver.url),
+            await create_merchant_with_endpoint(pool, receiver.url),
+        )
+        async with webhook_worker(pool, redis_url) as worker:
+            await record_events(pool, gone)
+            await record_events(pool, stays)
             worker.jobs.wake(WEBHOOKS)
             await receiver.reached(2)
             await pool.execute("DELETE FROM webhook_endpoint WHERE account_id = $1", gone.account_id)
@@ -578,8 +587,8 @@ async def test_deleting_an_endpoint_does_not_lose_the_results_of_other_endpoints
 
 
 async def test_an_event_enqueued_twice_has_one_delivery_for_each_endpoint(pool: Pool) -> None:
-    merchant = await merchant_at(pool, "http://127.0.0.1:1/")
-    await happen(pool, merchant)
+    merchant = await create_merchant_with_endpoint(pool, "http://127.0.0.1:1/")
+    await record_events(pool, merchant)
     ids = [
         row["journal_id"]
         for row in await pool.fetch("SELECT journal_id FROM journal WHERE account_id = $1", merchant.account_id)
@@ -591,14 +600,14 @@ async def test_an_event_enqueued_twice_has_one_delivery_for_each_endpoint(pool: 
 
 async def test_events_of_a_paused_lane_are_held_and_the_other_lane_goes_on(pool: Pool, redis_url: str) -> None:
     async with receiving() as receiver:
-        merchant = await merchant_at(pool, receiver.url)
+        merchant = await create_merchant_with_endpoint(pool, receiver.url)
         await pool.execute(
             "UPDATE webhook_lane SET state = 'paused', paused_at = now() WHERE endpoint_id = $1 AND test",
             merchant.endpoint.endpoint_id,
         )
-        await happen(pool, merchant, test=True)
-        await happen(pool, merchant)
-        async with working(pool, redis_url, every_s=0.05):
+        await record_events(pool, merchant, test=True)
+        await record_events(pool, merchant)
+        async with webhook_worker(pool, redis_url, every_s=0.05):
             await receiver.reached(1)
             await asyncio.sleep(0.2)
     assert len(receiver.requests) == 1
@@ -653,7 +662,7 @@ async def test_an_endpoint_of_an_unknown_account_is_refused(pool: Pool) -> None:
 
 
 async def test_a_webhook_secret_is_stored_sealed(pool: Pool) -> None:
-    merchant = await merchant_at(pool, "https://shop.example.com/")
+    merchant = await create_merchant_with_endpoint(pool, "https://shop.example.com/")
     kept = await pool.fetchval("SELECT secret_sealed FROM webhook_endpoint WHERE account_id = $1", merchant.account_id)
     assert merchant.endpoint.secret.encode() not in kept
     assert SEAL.open(kept, WEBHOOK_SECRET, merchant.account_id).decode() == merchant.endpoint.secret
@@ -664,7 +673,7 @@ async def _work_until_killed(database_url: str, redis_url: str) -> None:
     from runtime.postgres import open_pool
 
     pool = await open_pool(database_url, name="killed", size=4)
-    async with working(pool, redis_url):
+    async with webhook_worker(pool, redis_url):
         await asyncio.sleep(30)
 
 

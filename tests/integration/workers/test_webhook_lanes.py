@@ -34,12 +34,12 @@ from tests.support.webhooks import (
     Receiver,
     an_account,
     attempts_of,
-    happen,
-    merchant_at,
+    create_merchant_with_endpoint,
     receiving,
+    record_events,
     rows_of,
     until,
-    working,
+    webhook_worker,
 )
 from workers.webhooks.lanes import end_release, hold, release_held
 
@@ -89,9 +89,9 @@ async def notices_of(pool: Pool, merchant: Merchant) -> list[tuple[str, str, boo
 
 async def merchant_with_broken_lane(pool: Pool, redis_url: str, receiver: Receiver, *, test: bool = False) -> Merchant:
     """A merchant whose lane has just broken, with five waiting deliveries."""
-    merchant = await merchant_at(pool, receiver.url)
-    async with working(pool, redis_url, delays_s=(30.0,) * 12, every_s=0.05):
-        await happen(pool, merchant, 5, test=test)
+    merchant = await create_merchant_with_endpoint(pool, receiver.url)
+    async with webhook_worker(pool, redis_url, delays_s=(30.0,) * 12, every_s=0.05):
+        await record_events(pool, merchant, 5, test=test)
         await wait_for_lane_state(pool, merchant, "broken", test=test)
         await until(pool, merchant, "pending")
     return merchant
@@ -103,7 +103,7 @@ async def merchant_with_paused_lane(
     """A merchant whose lane has been paused after three days of 503; `clock` stands at that moment."""
     merchant = await merchant_with_broken_lane(pool, redis_url, receiver, test=test)
     clock.ahead += timedelta(days=DAYS, minutes=1)
-    async with working(pool, redis_url, every_s=0.05, now=clock):
+    async with webhook_worker(pool, redis_url, every_s=0.05, now=clock):
         await wait_for_lane_state(pool, merchant, "paused", test=test)
         await until(pool, merchant, "held")
 
@@ -118,9 +118,9 @@ async def test_a_broken_lane_is_probed_one_at_a_time_and_waiting_deliveries_use_
     pool: Pool, redis_url: str
 ) -> None:
     async with receiving(lambda _: 503) as receiver:
-        merchant = await merchant_at(pool, receiver.url)
-        async with working(pool, redis_url, delays_s=(0.2,) * 12, every_s=0.05):
-            await happen(pool, merchant, 40)
+        merchant = await create_merchant_with_endpoint(pool, receiver.url)
+        async with webhook_worker(pool, redis_url, delays_s=(0.2,) * 12, every_s=0.05):
+            await record_events(pool, merchant, 40)
             await wait_for_lane_state(pool, merchant, "broken")
             before, began = len(receiver.requests), time.monotonic()
             await receiver.reached(before + 6)
@@ -145,14 +145,14 @@ async def test_a_recovered_lane_starts_with_one_request_at_once_and_grows(pool: 
     well = [False]
     async with receiving(lambda _: 200 if well[0] else 503, delay_s=0.15) as receiver:
         merchant = await merchant_with_broken_lane(pool, redis_url, receiver)
-        await happen(pool, merchant, 60)
+        await record_events(pool, merchant, 60)
         before = len(receiver.requests)
         well[0] = True
         await pool.execute(
             "UPDATE webhook_lane SET blocked_until = now() WHERE endpoint_id = $1", merchant.endpoint.endpoint_id
         )
         await pool.execute("UPDATE webhook_delivery SET due_at = now() WHERE account_id = $1", merchant.account_id)
-        async with working(pool, redis_url, every_s=0.05):
+        async with webhook_worker(pool, redis_url, every_s=0.05):
             await until(pool, merchant, "delivered")
     flying = [each.flying for each in receiver.requests[before:]]
     assert flying[:2] == [1, 1], "a probe, and one more"
@@ -171,10 +171,10 @@ async def test_a_refused_event_at_the_head_delays_no_other_and_keeps_its_own_sch
         return 500 if receiver.requests[n - 1].event_id in bad else 200
 
     async with receiving(answers) as receiver:
-        merchant = await merchant_at(pool, receiver.url)
-        bad += await happen(pool, merchant)
-        others = await happen(pool, merchant, 30)
-        async with working(pool, redis_url, delays_s=(0.2, 0.4, 60.0), every_s=0.05):
+        merchant = await create_merchant_with_endpoint(pool, receiver.url)
+        bad += await record_events(pool, merchant)
+        others = await record_events(pool, merchant, 30)
+        async with webhook_worker(pool, redis_url, delays_s=(0.2, 0.4, 60.0), every_s=0.05):
             await receiver.heard(others)
             await receiver.reached(33)
 
@@ -198,12 +198,12 @@ async def test_refused_events_at_the_head_do_not_keep_the_lane_of_a_healthy_rece
         return 500 if receiver.requests[n - 1].event_id in bad else 200
 
     async with receiving(answers) as receiver:
-        merchant = await merchant_at(pool, receiver.url)
-        bad += await happen(pool, merchant, 60)
-        async with working(pool, redis_url, delays_s=(0.05,) * 40, every_s=0.02, WEBHOOK_JITTER="0"):
+        merchant = await create_merchant_with_endpoint(pool, receiver.url)
+        bad += await record_events(pool, merchant, 60)
+        async with webhook_worker(pool, redis_url, delays_s=(0.05,) * 40, every_s=0.02, WEBHOOK_JITTER="0"):
             await wait_for_lane_state(pool, merchant, "broken")
             before = len(receiver.requests)
-            good = await happen(pool, merchant)
+            good = await record_events(pool, merchant)
             await receiver.heard(good)
     probes = [each.event_id for each in receiver.requests[before:]]
     assert probes.index(good[0]) <= 14, "the newest delivery is probed among the oldest, not after all of them"
@@ -216,9 +216,9 @@ async def test_three_days_without_a_success_pause_the_lane_hold_deliveries_and_g
     clock = Clock()
     async with receiving(lambda _: 503) as receiver:
         merchant = await merchant_with_paused_lane(pool, redis_url, receiver, clock, test=test)
-        await happen(pool, merchant, 3, test=test)
+        await record_events(pool, merchant, 3, test=test)
         sent = len(receiver.requests)
-        async with working(pool, redis_url, every_s=0.05, now=clock):
+        async with webhook_worker(pool, redis_url, every_s=0.05, now=clock):
             await asyncio.sleep(0.4)
     assert len(receiver.requests) == sent, "nothing is sent to a paused lane"
     assert states_of(await rows_of(pool, merchant)) == {"held": 8}
@@ -242,9 +242,9 @@ async def test_a_paused_lane_is_probed_each_hour_and_sends_held_deliveries_in_or
     clock, well = Clock(), [False]
     async with receiving(lambda _: 200 if well[0] else 503, delay_s=0.02) as receiver:
         merchant = await merchant_with_paused_lane(pool, redis_url, receiver, clock)
-        await happen(pool, merchant, 30)
+        await record_events(pool, merchant, 30)
         sent = len(receiver.requests)
-        async with working(pool, redis_url, every_s=0.05, now=clock):
+        async with webhook_worker(pool, redis_url, every_s=0.05, now=clock):
             for hour in range(1, 3):
                 clock.ahead += timedelta(hours=1, seconds=10)
                 await receiver.reached(sent + hour)
@@ -278,7 +278,7 @@ async def test_a_probe_of_a_paused_lane_uses_up_no_attempt(pool: Pool, redis_url
         merchant = await merchant_with_paused_lane(pool, redis_url, receiver, clock)
         before = {step for _, step, _ in await rows_of(pool, merchant)}
         sent = len(receiver.requests)
-        async with working(pool, redis_url, every_s=0.05, now=clock):
+        async with webhook_worker(pool, redis_url, every_s=0.05, now=clock):
             for hour in range(1, 6):
                 clock.ahead += timedelta(hours=1, seconds=10)
                 await receiver.reached(sent + hour)
@@ -292,12 +292,12 @@ async def test_resuming_a_lane_sends_every_held_delivery_once(pool: Pool, redis_
     clock, well = Clock(), [False]
     async with receiving(lambda _: 200 if well[0] else 503) as receiver:
         merchant = await merchant_with_paused_lane(pool, redis_url, receiver, clock)
-        waiting = await happen(pool, merchant, 20)
+        waiting = await record_events(pool, merchant, 20)
         sent = len(receiver.requests)
         well[0] = True
         async with transaction(pool) as conn:
             await resume(conn, merchant.account_id, [False, True])
-        async with working(pool, redis_url, every_s=0.05, now=clock):
+        async with webhook_worker(pool, redis_url, every_s=0.05, now=clock):
             await until(pool, merchant, "delivered")
     ids = [each.event_id for each in receiver.requests[sent:]]
     assert len(ids) == len(set(ids)) == 25
@@ -313,14 +313,14 @@ async def test_a_delivery_held_just_after_its_lane_was_resumed_is_sent_too(pool:
         well[0] = True
         async with transaction(pool) as conn:
             await resume(conn, merchant.account_id, [False])
-        async with working(pool, redis_url, every_s=0.05, now=clock):
+        async with webhook_worker(pool, redis_url, every_s=0.05, now=clock):
             await until(pool, merchant, "delivered")
-        late = await happen(pool, merchant)
+        late = await record_events(pool, merchant)
         await pool.execute(
             "UPDATE webhook_delivery SET state = 'held' WHERE account_id = $1 AND state = 'pending'",
             merchant.account_id,
         )
-        async with working(pool, redis_url, every_s=0.05, now=clock):
+        async with webhook_worker(pool, redis_url, every_s=0.05, now=clock):
             await receiver.heard(late)
 
 
@@ -330,7 +330,7 @@ async def test_resumed_deliveries_start_their_retry_schedule_anew(pool: Pool, re
         merchant = await merchant_with_paused_lane(pool, redis_url, receiver, clock)
         async with transaction(pool) as conn:
             await resume(conn, merchant.account_id, [False])
-        async with working(pool, redis_url, delays_s=(600.0,) * 12, every_s=0.05, now=clock):
+        async with webhook_worker(pool, redis_url, delays_s=(600.0,) * 12, every_s=0.05, now=clock):
             await until(pool, merchant, "pending")
             await wait_for_lane_state(pool, merchant, "broken")
     assert {step for _, step, _ in await rows_of(pool, merchant)} == {1}
@@ -349,7 +349,7 @@ async def test_a_new_address_resumes_the_lanes(pool: Pool, redis_url: str) -> No
                 allow_private=True, now=datetime.now(UTC), seal=SEAL, chance=bytes(32),
             )  # fmt: skip
         sent = len(old.requests)
-        async with working(pool, redis_url, every_s=0.05, now=clock):
+        async with webhook_worker(pool, redis_url, every_s=0.05, now=clock):
             await until(pool, merchant, "delivered")
     assert len(old.requests) == sent
     assert len(new.requests) == 5
@@ -360,12 +360,12 @@ async def test_answers_of_the_old_address_after_a_move_do_not_count_against_the_
 ) -> None:
     busy = "HTTP/1.1 429 Busy\r\nRetry-After: 3600\r\nContent-Length: 0\r\n\r\n"
     async with receiving(lambda _: busy, delay_s=0.5) as old, receiving() as new:
-        merchant = await merchant_at(pool, old.url)
+        merchant = await create_merchant_with_endpoint(pool, old.url)
         endpoint_id = merchant.endpoint.endpoint_id
         # One more failure in a row would give a notice.
         await pool.execute("UPDATE webhook_lane SET consecutive_failures = 4 WHERE endpoint_id = $1", endpoint_id)
-        async with working(pool, redis_url, delays_s=(0.2,) * 12, every_s=0.05) as worker:
-            (first,) = await happen(pool, merchant)
+        async with webhook_worker(pool, redis_url, delays_s=(0.2,) * 12, every_s=0.05) as worker:
+            (first,) = await record_events(pool, merchant)
             worker.jobs.wake(WEBHOOKS)
             await old.reached(1)
             async with transaction(pool) as conn:
@@ -377,7 +377,7 @@ async def test_answers_of_the_old_address_after_a_move_do_not_count_against_the_
 
             await eventually(answered)
             assert await lane_of(pool, merchant) == before
-            (second,) = await happen(pool, merchant)
+            (second,) = await record_events(pool, merchant)
             await new.heard([first, second])
             await until(pool, merchant, "delivered")
     assert (await attempts_of(pool, merchant))[0] == (1, "rejected", 429)
@@ -385,8 +385,8 @@ async def test_answers_of_the_old_address_after_a_move_do_not_count_against_the_
 
 
 async def test_holding_and_releasing_in_portions_reach_every_delivery(pool: Pool, conn: Any) -> None:
-    merchant = await merchant_at(pool, "http://127.0.0.1:1/")
-    await happen(pool, merchant, 2)
+    merchant = await create_merchant_with_endpoint(pool, "http://127.0.0.1:1/")
+    await record_events(pool, merchant, 2)
 
     async def set_lane(columns: str) -> None:
         await conn.execute(
@@ -427,7 +427,7 @@ async def test_a_delivery_held_for_fourteen_days_is_given_up_and_its_event_stays
         await pool.execute(
             "UPDATE webhook_lane SET blocked_until = NULL WHERE endpoint_id = $1", merchant.endpoint.endpoint_id
         )
-        async with working(pool, redis_url, every_s=0.05, now=clock):
+        async with webhook_worker(pool, redis_url, every_s=0.05, now=clock):
             clock.ahead = timedelta(
                 days=DAYS + 13
             )  # counted from the pause, also for deliveries that had been due for three days
@@ -447,7 +447,7 @@ async def test_a_delivery_of_a_lane_paused_again_is_held_for_fourteen_days_again
         clock.ahead = timedelta(days=13)
         async with transaction(pool) as conn:
             await resume(conn, merchant.account_id, [False])
-        async with working(pool, redis_url, every_s=0.05, now=clock):
+        async with webhook_worker(pool, redis_url, every_s=0.05, now=clock):
             await wait_for_lane_state(pool, merchant, "broken")
             clock.ahead += timedelta(days=DAYS, minutes=1)
             await wait_for_lane_state(pool, merchant, "paused")
@@ -465,9 +465,9 @@ async def test_a_delivery_of_a_lane_paused_again_is_held_for_fourteen_days_again
 async def test_410_is_retried_and_pauses_the_lane_only_after_ten_minutes(pool: Pool, redis_url: str) -> None:
     clock = Clock()
     async with receiving(lambda _: 410) as receiver:
-        merchant = await merchant_at(pool, receiver.url)
-        async with working(pool, redis_url, delays_s=(300.0,) * 12, every_s=0.05, now=clock, WEBHOOK_JITTER="0"):
-            await happen(pool, merchant)
+        merchant = await create_merchant_with_endpoint(pool, receiver.url)
+        async with webhook_worker(pool, redis_url, delays_s=(300.0,) * 12, every_s=0.05, now=clock, WEBHOOK_JITTER="0"):
+            await record_events(pool, merchant)
             for n in range(1, 4):
                 await receiver.reached(n)
                 await until(pool, merchant, "pending" if n < 3 else "held")
@@ -482,12 +482,12 @@ async def test_410_is_retried_and_pauses_the_lane_only_after_ten_minutes(pool: P
 async def test_429_blocks_the_whole_lane_for_as_long_as_retry_after_says(pool: Pool, redis_url: str) -> None:
     slow_down = "HTTP/1.1 429 Slow down\r\nRetry-After: 1\r\nContent-Length: 0\r\n\r\n"
     async with receiving(lambda n: slow_down if n == 1 else 200) as receiver:
-        merchant = await merchant_at(pool, receiver.url)
-        async with working(pool, redis_url, delays_s=(0.05,) * 12, every_s=0.05):
-            await happen(pool, merchant)
+        merchant = await create_merchant_with_endpoint(pool, receiver.url)
+        async with webhook_worker(pool, redis_url, delays_s=(0.05,) * 12, every_s=0.05):
+            await record_events(pool, merchant)
             await receiver.reached(1)
             await until(pool, merchant, "pending")
-            await happen(pool, merchant, 5)
+            await record_events(pool, merchant, 5)
             await until(pool, merchant, "delivered")
     gaps = [each.at - receiver.requests[0].at for each in receiver.requests[1:]]
     assert 0.95 <= min(gaps) < 10, gaps
@@ -497,12 +497,12 @@ async def test_resuming_a_lane_ends_a_wait_that_retry_after_asked_for(pool: Pool
     """A maintenance page says 503 and Retry-After: 3600, and is over in five minutes."""
     slow_down = "HTTP/1.1 503 Maintenance\r\nRetry-After: 3600\r\nContent-Length: 0\r\n\r\n"
     async with receiving(lambda n: slow_down if n == 1 else 200) as receiver:
-        merchant = await merchant_at(pool, receiver.url)
-        async with working(pool, redis_url, delays_s=(0.05,) * 12, every_s=0.05) as worker:
-            await happen(pool, merchant)
+        merchant = await create_merchant_with_endpoint(pool, receiver.url)
+        async with webhook_worker(pool, redis_url, delays_s=(0.05,) * 12, every_s=0.05) as worker:
+            await record_events(pool, merchant)
             await receiver.reached(1)
             await until(pool, merchant, "pending")
-            later = await happen(pool, merchant, 3)
+            later = await record_events(pool, merchant, 3)
             async with transaction(pool) as conn:
                 await resume(conn, merchant.account_id, [False])
             worker.jobs.wake(WEBHOOKS)
@@ -521,7 +521,7 @@ async def test_redeliveries_in_a_paused_lane_are_sent_one_at_a_time_and_held_aga
             "UPDATE webhook_delivery SET state = 'pending', step = 0, due_at = now() WHERE account_id = $1",
             merchant.account_id,
         )
-        async with working(pool, redis_url, every_s=0.05, now=clock):
+        async with webhook_worker(pool, redis_url, every_s=0.05, now=clock):
             await until(pool, merchant, "held")
     assert {each.flying for each in receiver.requests[sent:]} == {1}
     assert len(receiver.requests) == sent + 5
@@ -529,11 +529,11 @@ async def test_redeliveries_in_a_paused_lane_are_sent_one_at_a_time_and_held_aga
 
 async def test_the_failing_notice_is_given_once_at_the_fifth_failure(pool: Pool, redis_url: str) -> None:
     async with receiving(lambda _: 404) as receiver:
-        merchant = await merchant_at(pool, receiver.url)
+        merchant = await create_merchant_with_endpoint(pool, receiver.url)
         # The delay after the fourth failure leaves time to check.
         delays_s = (0.05, 0.05, 0.05, 2.0, 0.05, 0.05)
-        async with working(pool, redis_url, delays_s=delays_s, every_s=0.02, WEBHOOK_JITTER="0"):
-            await happen(pool, merchant, test=True)
+        async with webhook_worker(pool, redis_url, delays_s=delays_s, every_s=0.02, WEBHOOK_JITTER="0"):
+            await record_events(pool, merchant, test=True)
             await receiver.reached(4)
             assert await notices_of(pool, merchant) == []
             await until(pool, merchant, "exhausted")
@@ -545,9 +545,9 @@ async def test_notices_of_a_receiver_that_fails_and_recovers_in_turns_are_limite
 ) -> None:
     monkeypatch.setattr(notices, "A_DAY_MAX", 2)
     async with receiving(lambda n: 404 if n % 6 else 200) as receiver:
-        merchant = await merchant_at(pool, receiver.url)
+        merchant = await create_merchant_with_endpoint(pool, receiver.url)
         clock = Clock()
-        async with working(pool, redis_url, delays_s=(0.01,) * 12, every_s=0.02, now=clock, WEBHOOK_JITTER="0"):
+        async with webhook_worker(pool, redis_url, delays_s=(0.01,) * 12, every_s=0.02, now=clock, WEBHOOK_JITTER="0"):
 
             async def well(*, test: bool) -> bool:
                 return not (await lane_of(pool, merchant, test=test))["noticed"]
@@ -555,7 +555,7 @@ async def test_notices_of_a_receiver_that_fails_and_recovers_in_turns_are_limite
             async def in_turns(count: int, *, test: bool = False) -> list[str]:
                 before = len(await notices_of(pool, merchant))
                 for _ in range(count):
-                    await happen(pool, merchant, test=test)
+                    await record_events(pool, merchant, test=test)
                     await until(pool, merchant, "delivered")
                     await eventually(partial(well, test=test))
                 return [kind for kind, _, _ in (await notices_of(pool, merchant))[before:]]
@@ -618,12 +618,12 @@ async def test_an_endpoint_receives_the_kinds_it_chose_and_always_the_two_of_the
     pool: Pool, redis_url: str
 ) -> None:
     async with receiving() as receiver:
-        merchant = await merchant_at(pool, receiver.url)
+        merchant = await create_merchant_with_endpoint(pool, receiver.url)
         async with transaction(pool) as conn:
             await choose_kinds(conn, merchant.account_id, [EventKind.CHARGE_EXPIRED])
         for kind in ("charge.expired", "charge.failed", "payment.received"):
-            await happen(pool, merchant, kind=kind)
-        async with working(pool, redis_url, every_s=0.05):
+            await record_events(pool, merchant, kind=kind)
+        async with webhook_worker(pool, redis_url, every_s=0.05):
             await until(pool, merchant, "delivered")
     assert sorted(each.headers["X-Service-Event"] for each in receiver.requests) == [
         "charge.expired",
@@ -633,24 +633,24 @@ async def test_an_endpoint_receives_the_kinds_it_chose_and_always_the_two_of_the
 
 async def test_a_revoked_secret_no_longer_signs(pool: Pool, redis_url: str) -> None:
     async with receiving() as receiver:
-        merchant = await merchant_at(pool, receiver.url)
+        merchant = await create_merchant_with_endpoint(pool, receiver.url)
         async with transaction(pool) as conn:
             await rotate_secret(conn, merchant.account_id, now=datetime.now(UTC), seal=SEAL, chance=bytes(32))
             await revoke_previous(conn, merchant.account_id)
-        async with working(pool, redis_url, every_s=0.05):
-            await happen(pool, merchant)
+        async with webhook_worker(pool, redis_url, every_s=0.05):
+            await record_events(pool, merchant)
             await receiver.reached(1)
     assert "X-Service-Signature-Previous" not in receiver.requests[0].headers
 
 
 async def test_nothing_is_sent_to_a_removed_endpoint(pool: Pool, redis_url: str) -> None:
     async with receiving() as receiver:
-        merchant = await merchant_at(pool, receiver.url)
-        await happen(pool, merchant, 3)
+        merchant = await create_merchant_with_endpoint(pool, receiver.url)
+        await record_events(pool, merchant, 3)
         async with transaction(pool) as conn:
             await remove_endpoint(conn, merchant.account_id)
-        async with working(pool, redis_url, every_s=0.05) as worker:
-            await happen(pool, merchant, 3)
+        async with webhook_worker(pool, redis_url, every_s=0.05) as worker:
+            await record_events(pool, merchant, 3)
             worker.jobs.wake(WEBHOOKS)
             await asyncio.sleep(0.3)
     assert receiver.requests == []
@@ -667,9 +667,9 @@ async def test_nothing_is_sent_to_a_removed_endpoint(pool: Pool, redis_url: str)
 
 async def test_every_failed_delivery_of_a_batch_counts_as_a_consecutive_failure(pool: Pool, redis_url: str) -> None:
     async with receiving(lambda _: 404) as receiver:
-        merchant = await merchant_at(pool, receiver.url)
-        async with working(pool, redis_url, delays_s=(600.0,), every_s=0.05):
-            await happen(pool, merchant, 25)
+        merchant = await create_merchant_with_endpoint(pool, receiver.url)
+        async with webhook_worker(pool, redis_url, delays_s=(600.0,), every_s=0.05):
+            await record_events(pool, merchant, 25)
 
             async def all_tried() -> bool:
                 return len(await attempts_of(pool, merchant)) == 25

@@ -6,7 +6,14 @@ from uuid import UUID
 import pytest
 
 from runtime.postgres import Pool, transaction
-from tests.support.webhooks import Merchant, happen, merchant_at, receiving, until, working
+from tests.support.webhooks import (
+    Merchant,
+    create_merchant_with_endpoint,
+    receiving,
+    record_events,
+    until,
+    webhook_worker,
+)
 from workers.webhooks.dispatcher import take_lanes
 
 _CLOSE = """
@@ -27,9 +34,9 @@ async def _set_due_at(pool: Pool, merchant: Merchant, due_at: datetime) -> None:
 async def test_lanes_that_wait_for_a_retry_are_not_scanned(pool: Pool) -> None:
     await pool.execute("DELETE FROM webhook_delivery WHERE state = 'pending'")
     later = datetime.now(UTC) + timedelta(hours=1)
-    waiting = [await merchant_at(pool, "http://127.0.0.1:9/") for _ in range(20)]
+    waiting = [await create_merchant_with_endpoint(pool, "http://127.0.0.1:9/") for _ in range(20)]
     for each in waiting:
-        await happen(pool, each)
+        await record_events(pool, each)
         await _set_due_at(pool, each, later)
 
     async def looked() -> list[tuple[bool, UUID, int, int]]:
@@ -55,15 +62,15 @@ async def test_a_lane_hidden_between_older_and_newer_backlogs_is_served_in_rotat
     monkeypatch.setattr("workers.webhooks.dispatcher._WINDOW", 2)
     monkeypatch.setattr("workers.webhooks.dispatcher._SCAN_MAX", scan_max)
     now = datetime.now(UTC)
-    async with receiving() as receiver, working(pool, redis_url, every_s=0.1):
-        closed = [await merchant_at(pool, receiver.url) for _ in range(6)]
-        hidden = await merchant_at(pool, receiver.url)
+    async with receiving() as receiver, webhook_worker(pool, redis_url, every_s=0.1):
+        closed = [await create_merchant_with_endpoint(pool, receiver.url) for _ in range(6)]
+        hidden = await create_merchant_with_endpoint(pool, receiver.url)
         for each in (*closed, hidden):
             await pool.execute(_CLOSE, each.account_id, now + timedelta(hours=1))
         for number, each in enumerate(closed):
-            await happen(pool, each, count=3)
+            await record_events(pool, each, count=3)
             await _set_due_at(pool, each, now - timedelta(minutes=30) * (number % 2))
-        await happen(pool, hidden)
+        await record_events(pool, hidden)
         await _set_due_at(pool, hidden, now - timedelta(minutes=10))
         await pool.execute(_CLOSE, hidden.account_id, now)
         await until(pool, hidden, "delivered")
@@ -77,18 +84,21 @@ async def test_hanging_receivers_of_the_sandbox_or_in_a_busy_worker_leave_room_f
     async with (
         receiving(lambda _: None) as hanging,
         receiving() as answering,
-        working(pool, redis_url, every_s=0.05, attempt_s=60.0),
+        webhook_worker(pool, redis_url, every_s=0.05, attempt_s=60.0),
     ):
-        sandboxes = [await merchant_at(pool, hanging.url) for _ in range(2)]
+        sandboxes = [await create_merchant_with_endpoint(pool, hanging.url) for _ in range(2)]
         for each in sandboxes:
-            await happen(pool, each, count=3, test=True)
+            await record_events(pool, each, count=3, test=True)
         await hanging.reached(2)
-        hung, well = await merchant_at(pool, hanging.url), await merchant_at(pool, answering.url)
+        hung, well = (
+            await create_merchant_with_endpoint(pool, hanging.url),
+            await create_merchant_with_endpoint(pool, answering.url),
+        )
         await pool.execute(_GROW, hung.account_id)
-        await happen(pool, hung, count=2)
+        await record_events(pool, hung, count=2)
         await hanging.reached(4)
         # From here on the worker is busy: a lane with two requests under way gets no more.
-        await happen(pool, hung, count=4)
+        await record_events(pool, hung, count=4)
         for _ in range(3):
-            await answering.heard(await happen(pool, well, count=2))
+            await answering.heard(await record_events(pool, well, count=2))
         assert hanging.flying == 4

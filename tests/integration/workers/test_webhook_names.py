@@ -14,7 +14,14 @@ from domain.errors import Refused
 from runtime.jobs import WEBHOOKS
 from runtime.postgres import Pool
 from tests.support.dns_names import Authority, naming
-from tests.support.webhooks import attempts_of, happen, merchant_at, receiving, until, working
+from tests.support.webhooks import (
+    attempts_of,
+    create_merchant_with_endpoint,
+    receiving,
+    record_events,
+    until,
+    webhook_worker,
+)
 from workers.webhooks.attempt import post
 from workers.webhooks.guarded_connection import guarded_session
 
@@ -95,11 +102,11 @@ async def test_a_name_that_resolves_to_a_private_address_after_registration_gets
     async with counting() as inner, naming(lambda _, n: ["8.8.8.8"] if n == 1 else ["127.0.0.1"]) as names:
         url = f"https://rebind.example.com:{inner.port}/"
         await check_address(url, allow_private=False, nameservers=[names.address])
-        merchant = await merchant_at(pool, url)
-        async with working(
+        merchant = await create_merchant_with_endpoint(pool, url)
+        async with webhook_worker(
             pool, redis_url, delays_s=(0.05, 0.05), every_s=0.05, nameservers=[names.address], WEBHOOK_ALLOW_PRIVATE="0"
         ):
-            await happen(pool, merchant)
+            await record_events(pool, merchant)
             await until(pool, merchant, "exhausted")
     assert inner.connections == 0
     assert {outcome for _, outcome, _ in await attempts_of(pool, merchant)} == {"blocked_address"}
@@ -107,9 +114,9 @@ async def test_a_name_that_resolves_to_a_private_address_after_registration_gets
 
 async def test_plain_http_is_for_local_work_only(pool: Pool, redis_url: str) -> None:
     async with counting() as inner:
-        merchant = await merchant_at(pool, f"http://127.0.0.1:{inner.port}/")
-        async with working(pool, redis_url, delays_s=(0.05,), every_s=0.05, WEBHOOK_ALLOW_PRIVATE="0"):
-            await happen(pool, merchant)
+        merchant = await create_merchant_with_endpoint(pool, f"http://127.0.0.1:{inner.port}/")
+        async with webhook_worker(pool, redis_url, delays_s=(0.05,), every_s=0.05, WEBHOOK_ALLOW_PRIVATE="0"):
+            await record_events(pool, merchant)
             await until(pool, merchant, "exhausted")
     assert inner.connections == 0
 
@@ -121,17 +128,17 @@ async def test_names_whose_resolution_hangs_do_not_delay_other_receivers(
         "workers.webhooks.guarded_connection._RESOLVE_S", 9.0
     )  # long enough to show a delivery that waits for it
     async with naming(lambda name, _: None if name.startswith("dead") else ["127.0.0.1"]) as names, receiving() as well:
-        dead = [await merchant_at(pool, f"http://dead{n}.example.com:9/") for n in range(50)]
+        dead = [await create_merchant_with_endpoint(pool, f"http://dead{n}.example.com:9/") for n in range(50)]
         port = well.url.rpartition(":")[2]
-        healthy = [await merchant_at(pool, f"http://well{n}.example.com:{port}") for n in range(5)]
-        async with working(pool, redis_url, nameservers=[names.address]) as worker:
+        healthy = [await create_merchant_with_endpoint(pool, f"http://well{n}.example.com:{port}") for n in range(5)]
+        async with webhook_worker(pool, redis_url, nameservers=[names.address]) as worker:
             for merchant in dead:
-                await happen(pool, merchant, 3)
+                await record_events(pool, merchant, 3)
             worker.jobs.wake(WEBHOOKS)
             await asyncio.sleep(0.3)
             began = time.monotonic()
             for merchant in healthy:
-                await happen(pool, merchant)
+                await record_events(pool, merchant)
             worker.jobs.wake(WEBHOOKS)
             await well.reached(5)
             assert time.monotonic() - began < 7.0

@@ -16,7 +16,16 @@ from standardwebhooks import Webhook, WebhookVerificationError
 from domain.webhooks.signature import sign
 from runtime.jobs import WEBHOOKS
 from runtime.postgres import Pool, transaction
-from tests.support.webhooks import attempts_of, enqueue, happen, merchant_at, receiving, rows_of, until, working
+from tests.support.webhooks import (
+    attempts_of,
+    create_merchant_with_endpoint,
+    enqueue,
+    receiving,
+    record_events,
+    rows_of,
+    until,
+    webhook_worker,
+)
 from workers.webhooks.attempt import post
 from workers.webhooks.guarded_connection import guarded_session
 
@@ -73,9 +82,9 @@ async def test_only_2xx_is_success_and_a_location_header_is_never_followed(
     async with receiving() as elsewhere:
         refusal = f"HTTP/1.1 {status} No\r\nLocation: {elsewhere.url}\r\nContent-Length: 0\r\n\r\n"
         async with receiving(lambda n: 200 if n == 2 else refusal) as receiver:
-            merchant = await merchant_at(pool, receiver.url)
-            async with working(pool, redis_url, every_s=0.03):
-                await happen(pool, merchant)
+            merchant = await create_merchant_with_endpoint(pool, receiver.url)
+            async with webhook_worker(pool, redis_url, every_s=0.03):
+                await record_events(pool, merchant)
                 await until(pool, merchant, "delivered")
     assert elsewhere.requests == []
     assert await attempts_of(pool, merchant) == [(1, "rejected", status), (2, "delivered", 200)]
@@ -213,9 +222,9 @@ async def test_a_2xx_in_time_ends_a_delivery_and_a_late_2xx_is_retried(
     pool: Pool, redis_url: str, delay_s: float, attempt_s: float, requests: int
 ) -> None:
     async with receiving(delay_s=delay_s) as receiver:
-        merchant = await merchant_at(pool, receiver.url)
-        async with working(pool, redis_url, delays_s=(0.2, 60.0), every_s=0.05, attempt_s=attempt_s):
-            await happen(pool, merchant)
+        merchant = await create_merchant_with_endpoint(pool, receiver.url)
+        async with webhook_worker(pool, redis_url, delays_s=(0.2, 60.0), every_s=0.05, attempt_s=attempt_s):
+            await record_events(pool, merchant)
             await receiver.reached(requests)
             await until(pool, merchant, "delivered" if requests == 1 else "pending")
             await asyncio.sleep(0.1)
@@ -224,7 +233,7 @@ async def test_a_2xx_in_time_ends_a_delivery_and_a_late_2xx_is_retried(
 
 async def test_a_rolled_back_transaction_sends_no_webhook(pool: Pool, redis_url: str) -> None:
     async with receiving() as receiver:
-        merchant = await merchant_at(pool, receiver.url)
+        merchant = await create_merchant_with_endpoint(pool, receiver.url)
         with pytest.raises(RuntimeError):  # noqa: PT012
             async with transaction(pool) as conn:
                 await conn.execute(
@@ -238,7 +247,7 @@ async def test_a_rolled_back_transaction_sends_no_webhook(pool: Pool, redis_url:
                 assert await conn.fetchval("SELECT count(*) FROM webhook_delivery WHERE account_id = $1",
                                            merchant.account_id) == 1  # fmt: skip
                 raise RuntimeError("broken after the event was written")
-        async with working(pool, redis_url, every_s=0.05):
+        async with webhook_worker(pool, redis_url, every_s=0.05):
             await asyncio.sleep(0.2)
     assert receiver.requests == []
     assert await rows_of(pool, merchant) == []
@@ -246,10 +255,13 @@ async def test_a_rolled_back_transaction_sends_no_webhook(pool: Pool, redis_url:
 
 async def test_one_secret_signs_both_modes_and_no_other_account(pool: Pool, redis_url: str) -> None:
     async with receiving() as receiver:
-        one, two = await merchant_at(pool, receiver.url), await merchant_at(pool, receiver.url)
-        async with working(pool, redis_url, every_s=0.05):
-            (live,) = await happen(pool, one)
-            (test,) = await happen(pool, one, test=True)
+        one, two = (
+            await create_merchant_with_endpoint(pool, receiver.url),
+            await create_merchant_with_endpoint(pool, receiver.url),
+        )
+        async with webhook_worker(pool, redis_url, every_s=0.05):
+            (live,) = await record_events(pool, one)
+            (test,) = await record_events(pool, one, test=True)
             await until(pool, one, "delivered")
     assert {each.event_id for each in receiver.requests} == {live, test}
     for each in receiver.requests:
@@ -263,16 +275,19 @@ async def test_one_secret_signs_both_modes_and_no_other_account(pool: Pool, redi
 async def test_a_long_backlog_of_one_merchant_does_not_delay_the_events_of_another(pool: Pool, redis_url: str) -> None:
     count = 100_000 if os.environ.get("FAULT") == "full" else 10_000
     async with receiving(delay_s=0.02) as receiver, receiving() as other:
-        busy, calm = await merchant_at(pool, receiver.url), await merchant_at(pool, other.url)
+        busy, calm = (
+            await create_merchant_with_endpoint(pool, receiver.url),
+            await create_merchant_with_endpoint(pool, other.url),
+        )
         for _ in range(0, count, 5_000):
-            await happen(pool, busy, 5_000)
-        async with working(pool, redis_url) as worker:
+            await record_events(pool, busy, 5_000)
+        async with webhook_worker(pool, redis_url) as worker:
             worker.jobs.wake(WEBHOOKS)
             await receiver.reached(20)
             took_s = []
             for n in range(1, 4):
                 began = time.monotonic()
-                await happen(pool, calm)
+                await record_events(pool, calm)
                 worker.jobs.wake(WEBHOOKS)
                 await other.reached(n)
                 took_s.append(time.monotonic() - began)
@@ -283,11 +298,11 @@ async def test_a_long_backlog_of_one_merchant_does_not_delay_the_events_of_anoth
 async def test_a_clock_that_jumps_causes_no_burst_of_retries_and_loses_no_event(pool: Pool, redis_url: str) -> None:
     ahead = [timedelta()]
     async with receiving(lambda _: 404) as receiver:
-        merchant = await merchant_at(pool, receiver.url)
-        async with working(
+        merchant = await create_merchant_with_endpoint(pool, receiver.url)
+        async with webhook_worker(
             pool, redis_url, delays_s=(300.0,) * 12, every_s=0.05, now=lambda: datetime.now(UTC) + ahead[0]
         ):
-            await happen(pool, merchant, 10)
+            await record_events(pool, merchant, 10)
             await receiver.reached(10)
             await until(pool, merchant, "pending")
             ahead[0] = timedelta(minutes=10)

@@ -25,7 +25,7 @@ from runtime.postgres import Pool
 from runtime.redis import open_redis
 from tests.support.counting import calls_made
 from tests.support.system import remove_home, temporary_home
-from tests.support.webhooks import KEY, PATIENCE_S, happen, merchant_at, receiving
+from tests.support.webhooks import KEY, PATIENCE_S, create_merchant_with_endpoint, receiving, record_events
 from workers.duties import JOB_S, Duty, Runner
 from workers.process import keep_running
 from workers.settings import WorkerSettings
@@ -428,8 +428,8 @@ async def test_arq_started_by_its_own_command_delivers_webhooks_and_deletes_remo
     redis = open_redis(servers.redis_url, blocking=False)
     jobs = Jobs(redis)
     async with receiving() as receiver, process(servers, tmp_path, ARQ_COMMAND, redis_url=servers.redis_url):
-        merchant = await merchant_at(pool, receiver.url)
-        await happen(pool, merchant)
+        merchant = await create_merchant_with_endpoint(pool, receiver.url)
+        await record_events(pool, merchant)
         jobs.wake(WEBHOOKS)
         await receiver.reached(1)
         async with pool.acquire() as conn:

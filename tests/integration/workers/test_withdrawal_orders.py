@@ -42,10 +42,16 @@ from readmodels.verify import verify
 from runtime.ids import first_id, new_id
 from runtime.postgres import Pool, session, transaction
 from tests.support.banking import BANK, RunningBank, make_account, running_bank, settings_for, utc_now, worker_context
-from tests.support.merchant import books_of, created_before, money_arrives, new_merchant, until_answer
-from tests.support.orders import ever
+from tests.support.merchant import (
+    book_bank_payments,
+    create_charge_in_the_past,
+    database_of,
+    new_merchant,
+    until_answer,
+)
+from tests.support.orders import including_ended_orders
 from tests.support.system import System
-from tests.support.wallet import balance_of, put_money
+from tests.support.wallet import balance_of, credit_wallet
 from workers.context import Context
 from workers.incoming.sent_transfers import book_sent, reconcile_sent
 from workers.incoming.statement import find_transfers, find_withdrawals_not_listed
@@ -132,7 +138,9 @@ class Environment:
         return found.status, found.failure_code
 
     async def order(self, withdrawal_id: UUID) -> Any:
-        return await self.pool.fetchrow(ever("SELECT * FROM bank_order WHERE order_id = $1"), withdrawal_id)
+        return await self.pool.fetchrow(
+            including_ended_orders("SELECT * FROM bank_order WHERE order_id = $1"), withdrawal_id
+        )
 
     async def sent(self, withdrawal_id: UUID) -> list[int]:
         """The amounts the bank sent under this withdrawal's id, in cents."""
@@ -184,7 +192,7 @@ async def env(pool: Pool, servers: Any, bank: RunningBank) -> AsyncIterator[Envi
     production = bank.adapter(transfers_url=f"{bank.url}/transfers/v1")
     async with worker_context(pool, servers.redis_url, production) as context:
         made = Environment(context, await make_account(pool), bank)
-        await put_money(pool, made.account, 10_000)
+        await credit_wallet(pool, made.account, 10_000)
         await made.set_bank_rules()
         yield made
         await made.set_bank_rules()
@@ -717,7 +725,7 @@ async def test_a_blocked_account_does_not_hold_up_the_withdrawals_of_others(env:
     await _decide(env, Kyc.BLOCKED)
     await env.pool.execute("UPDATE bank_order SET due_at = '-infinity' WHERE account_id = $1", env.account)
     other = Environment(env.context, await make_account(env.pool), env.bank)
-    await put_money(env.pool, other.account, 10_000)
+    await credit_wallet(env.pool, other.account, 10_000)
     withdrawal_id = await other.withdraw()
     await other.run_worker()
     assert await other.status(withdrawal_id) == ("succeeded", None)
@@ -769,7 +777,7 @@ async def test_the_daily_withdrawal_sends_everything_above_the_amount_to_keep(en
 async def test_an_account_has_one_daily_withdrawal_a_day_whatever_is_credited_later(env: Environment) -> None:
     await _switch_daily_on(env)
     await _run_daily(env, DAY)
-    await put_money(env.pool, env.account, 700, now=at(DAY, 20))
+    await credit_wallet(env.pool, env.account, 700, now=at(DAY, 20))
     assert await _run_daily(env, DAY, hour=21) == 0
     assert await _run_daily(env, DAY - timedelta(days=1)) == 0, (
         "none for an earlier day either, by a clock that was set back"
@@ -780,7 +788,7 @@ async def test_an_account_has_one_daily_withdrawal_a_day_whatever_is_credited_la
 
 
 async def test_the_daily_withdrawal_does_not_exceed_the_maximum_of_a_pix(env: Environment) -> None:
-    await put_money(env.pool, env.account, PIX_CENTS_MAX, now=at(DAY, 8))
+    await credit_wallet(env.pool, env.account, PIX_CENTS_MAX, now=at(DAY, 8))
     await _switch_daily_on(env)
     assert await _run_daily(env, DAY) == 1
     assert (await _withdrawals_made(env), await env.balance()) == ([(PIX_CENTS_MAX, str(DAY))], 10_000)
@@ -792,7 +800,7 @@ async def test_concurrent_workers_and_lost_progress_make_one_daily_withdrawal(en
     await asyncio.gather(*(withdraw_daily(env.context) for _ in range(6)))
     assert await _withdrawals_made(env) == [(10_000, str(DAY))]
     # Its progress is lost: by switching it off and on, or by restoring a backup that is a day old.
-    await put_money(env.pool, env.account, 700, now=at(DAY, 20))
+    await credit_wallet(env.pool, env.account, 700, now=at(DAY, 20))
     async with transaction(env.pool) as conn:
         await end_daily(conn, env.account)
     await _switch_daily_on(env)
@@ -884,10 +892,10 @@ def test_an_invalid_withdrawal_setting_is_refused_by_name(given: dict[str, str],
 
 
 async def test_the_running_system_completes_a_withdrawal_by_itself(system: System) -> None:
-    async with new_merchant(system) as merchant, books_of(system) as books:
+    async with new_merchant(system) as merchant, database_of(system) as books:
         client = merchant.production
-        charge_id = await created_before(books, client, test=False, ago_s=60, lifetime_s=3600)
-        await money_arrives(system, books, charge_id, 1000)
+        charge_id = await create_charge_in_the_past(books, client, test=False, ago_s=60, lifetime_s=3600)
+        await book_bank_payments(system, books, charge_id, 1000)
         reply = await client.ask("POST", "/v1/withdrawals", json={"amount": "6.00"}, key=secrets.token_hex(8))
         assert (reply.status, reply.body["status"]) == (201, "pending")
         stopped = await client.ask("POST", "/v1/withdrawals", json={"amount": "1.00"}, key=secrets.token_hex(8))
