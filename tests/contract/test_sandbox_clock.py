@@ -1,4 +1,4 @@
-"""The sandbox's clock: everything due by its time has happened when a move is answered; no other clock moves."""
+"""The sandbox's clock: all that is due has happened when a move is answered; no other clock moves (section 14)."""
 
 import asyncio
 import secrets
