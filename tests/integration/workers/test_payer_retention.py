@@ -24,6 +24,7 @@ from workers.housekeeping.old_payers import erase_old_payers
 SEAL = Seal(bytes(range(32)))
 PAYER = {"name": "Quitéria Bragança", "document": "52998224725"}
 DAYS, MONTHS = 90, 60
+_YEAR = timedelta(days=365)
 
 
 @pytest_asyncio.fixture(loop_scope="session")
@@ -58,6 +59,13 @@ async def a_charge(books: Books, *, test: bool, lifetime: timedelta = timedelta(
     return UUID(doc.charge_id)
 
 
+async def advance(books: Books, by: timedelta) -> None:
+    await books.pool.execute(
+        "INSERT INTO sandbox_clock (account_id, ahead_s, moved_at) VALUES ($1, $2, now())",
+        books.account_id, by.total_seconds(),
+    )  # fmt: skip
+
+
 async def named(pool: Pool, charge_id: UUID) -> bool:
     return bool(
         await pool.fetchval(
@@ -71,11 +79,14 @@ async def named(pool: Pool, charge_id: UUID) -> bool:
 async def test_each_mode_goes_by_its_own_time(own: Pool) -> None:
     books = Books(own, (await a_merchant(own)).account_id, SEAL)
     tried, real = await a_charge(books, test=True), await a_charge(books, test=False)
+    # Dated by the clock of a sandbox that was advanced by a year.
+    ahead = await a_charge(advanced := Books(own, (await a_merchant(own)).account_id, SEAL), test=True, lifetime=_YEAR)
+    await advance(advanced, _YEAR)
     now = datetime.now(UTC)
     await until_done(worker(own, now + timedelta(days=DAYS - 2)))
-    assert (await named(own, tried), await named(own, real)) == (True, True)
+    assert [await named(own, each) for each in (tried, ahead, real)] == [True, True, True]
     await until_done(worker(own, now + timedelta(days=DAYS + 2)))
-    assert (await named(own, tried), await named(own, real)) == (False, True)
+    assert [await named(own, each) for each in (tried, ahead, real)] == [False, False, True]
     await until_done(worker(own, now + timedelta(days=365 * 20), months=0))
     assert await named(own, real)
     await until_done(worker(own, now + timedelta(days=31 * MONTHS + 2)))
@@ -89,14 +100,20 @@ async def test_a_charge_that_is_passed_while_it_can_be_paid_is_looked_at_again(o
     now = datetime.now(UTC)
     doc = await books.charge(payer=PAYER, test=True, lifetime=timedelta(days=200))
     charge_id = UUID(doc.charge_id)
+    hurried = Books(own, (await a_merchant(own)).account_id, SEAL)
+    hurried_id = UUID((await hurried.charge(payer=PAYER, test=True, lifetime=_YEAR)).charge_id)
     sealed = "SELECT payer_sealed IS NOT NULL FROM charge WHERE charge_id = $1"
     await until_done(worker(own, now + timedelta(days=DAYS + 2)))
     assert await own.fetchval(sealed, charge_id)
+    await advance(hurried, _YEAR)
+    async with own.acquire() as conn, conn.transaction():
+        await expire_charges(conn, [hurried_id], now=now + timedelta(days=DAYS + 2), actor="sweeper")
     over = now + timedelta(days=201)
     async with own.acquire() as conn, conn.transaction():
         await expire_charges(conn, [charge_id], now=over, actor="sweeper")
     await until_done(worker(own, over))
     assert await own.fetchval(sealed, charge_id)
+    assert not await own.fetchval(sealed, hurried_id)
     await until_done(worker(own, over + timedelta(days=DAYS)))
     assert not await own.fetchval(sealed, charge_id)
     assert await own.fetchval("SELECT count(*) FROM payer_kept WHERE charge_id = $1", charge_id) == 0
