@@ -8,7 +8,7 @@ schedule is erased after the last of its charges, and the payer of returned mone
 
 from collections import defaultdict
 from collections.abc import Sequence
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from typing import Final
 from uuid import UUID
 
@@ -29,7 +29,8 @@ class PassedCharge(Struct, frozen=True):
     account_id: UUID
     test: bool
     status: str
-    expires_at: datetime
+    expired_at: datetime
+    """When it can be paid for the last time, by the real clock."""
 
 
 class _KeptCharge(Struct, frozen=True):
@@ -78,12 +79,13 @@ async def erase_expired_payers(conn: Connection, mode: Mode, kept: timedelta, *,
 async def _erase_or_keep(conn: Connection, charges: Sequence[PassedCharge], kept: timedelta, *, now: datetime) -> None:
     expired, erased = defaultdict[UUID, list[UUID]](list), set[UUID]()
     for each in charges:
-        if each.status != Status.PENDING and each.expires_at <= now - kept:
+        if each.status != Status.PENDING and each.expired_at <= now - kept:
             expired[each.account_id].append(each.charge_id)
     for account_id, charge_ids in sorted(expired.items()):
         erased.update(await erase_charges(conn, account_id, charge_ids, now=now))
     rows = [
-        _KeptCharge(each.charge_id, each.account_id, max(_add_bounded(each.expires_at, kept), now + _LOOK_AGAIN))
+        # A charge that can still be paid may end long before it expires, because a sandbox's clock can be advanced.
+        _KeptCharge(each.charge_id, each.account_id, max(min(each.expired_at, now) + kept, now + _LOOK_AGAIN))
         for each in charges
         if each.charge_id not in erased
     ]
@@ -91,9 +93,3 @@ async def _erase_or_keep(conn: Connection, charges: Sequence[PassedCharge], kept
         await _note_kept(conn, test=charges[0].test, kept=rows)
     if erased:
         await _forget_kept(conn, charge_ids=sorted(erased))
-
-
-def _add_bounded(at: datetime, span: timedelta) -> datetime:
-    """Returns `at + span`, bounded by the last instant that a datetime can hold: a due date may be that late."""
-    last = datetime.max.replace(tzinfo=UTC)
-    return last if at > last - span else at + span

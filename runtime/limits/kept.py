@@ -7,7 +7,8 @@ from msgspec import Struct
 
 from runtime.limits.variables import whole_numbers
 
-_DAYS_MAX: Final = 36_500
+_DAYS_MAX: Final = 20_000
+"""Charges are found by the instant in their ids, and no id is from before 1970."""
 
 
 class Kept(Struct, frozen=True, kw_only=True):

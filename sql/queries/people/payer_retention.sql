@@ -1,4 +1,6 @@
 -- The walks that erase payers after their retention period, and their positions. One worker at a time runs each walk.
+-- Retention goes by real time, also in a sandbox whose clock was advanced: its charges expired here that much earlier
+-- than their expires_at says.
 
 -- name: begin
 INSERT INTO payer_retention (test, charge_id) VALUES (:test, '00000000-0000-0000-0000-000000000000') ON CONFLICT DO NOTHING;
@@ -8,7 +10,9 @@ SELECT charge_id FROM payer_retention WHERE test = :test FOR UPDATE SKIP LOCKED;
 
 -- name: passed
 -- A range of charge's key, in both modes; the walk skips charges of the other mode.
-SELECT charge_id, account_id, test, status, expires_at FROM charge
+SELECT charge_id, account_id, test, status, expires_at - interval '1 second' * CASE WHEN test THEN coalesce((
+           SELECT ahead_s FROM sandbox_clock k WHERE k.account_id = c.account_id), 0) ELSE 0 END AS expired_at
+FROM charge c
 WHERE charge_id > :after AND charge_id < :until
 ORDER BY charge_id
 LIMIT :limit;
@@ -18,7 +22,8 @@ LIMIT :limit;
 WITH due AS MATERIALIZED (
     SELECT charge_id, account_id FROM payer_kept WHERE test = :test AND look_at <= :now ORDER BY look_at LIMIT :limit
 )
-SELECT c.charge_id, c.account_id, c.test, c.status, c.expires_at
+SELECT c.charge_id, c.account_id, c.test, c.status, c.expires_at - interval '1 second' * CASE WHEN c.test THEN coalesce((
+           SELECT ahead_s FROM sandbox_clock k WHERE k.account_id = c.account_id), 0) ELSE 0 END AS expired_at
 FROM due d JOIN charge c ON c.charge_id = d.charge_id AND c.account_id = d.account_id;
 
 -- name: keep
@@ -63,12 +68,12 @@ DELETE FROM payer_kept WHERE charge_id = ANY(:charge_ids::uuid[]);
 UPDATE payer_retention SET charge_id = :charge_id WHERE test = :test;
 
 -- name: look_at_passed
--- For an imported account: schedules its charges that the walks have passed already for a check at their expiry. The
+-- For an imported account: schedules its charges that the walks have passed already for a check in the next round. The
 -- lock stops the walks until the transaction ends (place skips locked rows), so none passes a charge it cannot see yet.
 WITH places AS MATERIALIZED (
     SELECT test, charge_id FROM payer_retention FOR UPDATE
 ), passed AS MATERIALIZED (
-    SELECT c.charge_id, c.account_id, c.test, c.expires_at
+    SELECT c.charge_id, c.account_id, c.test, timestamptz '-infinity'
     FROM places p JOIN charge c ON c.test = p.test AND c.charge_id <= p.charge_id
     WHERE c.account_id = :account_id
 )
