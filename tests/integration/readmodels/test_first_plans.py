@@ -98,6 +98,13 @@ async def test_it_still_is_once_there_are_a_few_rows(servers: Any) -> None:
             assert await _indexes(few.app, name, "simulated_cob") == {"simulated_cob_pkey"}
 
 
+async def test_times_to_payment_are_ranked_once_for_the_whole_period(nothing_yet: _Database) -> None:
+    """Joined to a period of which one row is expected, they would be ranked again for each of its days."""
+    plan = await _plan(nothing_yet.app, "report.conversion")
+    (took,) = [node for node in _nodes(plan) if node.get("Subplan Name") == "CTE took"]
+    assert any(node["Node Type"] == "WindowAgg" for node in _nodes(took))
+
+
 async def test_refunds_that_end_are_looked_up_however_few_payments_there_were(servers: Any) -> None:
     """Nobody analyzes a table of 300 rows, and a plan is kept until somebody does."""
     async with _database(servers) as few:
@@ -159,6 +166,11 @@ async def _indexes(conn: Any, name: str, table: str) -> set[str]:
 
 
 async def _scans(conn: Any, name: str, table: str) -> list[dict[str, Any]]:
+    return [node for node in _nodes(await _plan(conn, name)) if node.get("Relation Name") == table]
+
+
+async def _plan(conn: Any, name: str) -> dict[str, Any]:
+    """The plan of all values, made now."""
     statement = sql.STATEMENTS[name]
     await conn.execute(f"PREPARE asked AS {statement.text}")
     nulls = ", ".join(["NULL"] * len(statement.parameters))
@@ -166,8 +178,8 @@ async def _scans(conn: Any, name: str, table: str) -> list[dict[str, Any]]:
         raw = await conn.fetchval(f"EXPLAIN (FORMAT JSON) EXECUTE asked({nulls})")
     finally:
         await conn.execute("DEALLOCATE PREPARE asked")
-    plan = msgspec.json.decode(raw)[0]["Plan"]
-    return [node for node in _nodes(plan) if node.get("Relation Name") == table]
+    plan: dict[str, Any] = msgspec.json.decode(raw)[0]["Plan"]
+    return plan
 
 
 def _nodes(plan: dict[str, Any]) -> Iterator[dict[str, Any]]:
