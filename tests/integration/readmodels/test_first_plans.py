@@ -33,6 +33,7 @@ _BY_KEY = {
     "simulated_bank.pix": ("simulated_pix", "simulated_pix_pkey"),
     "simulated_bank.standing": ("simulated_cob", "simulated_cob_pkey"),
     "simulated_boleto.boleto": ("simulated_boleto", "simulated_boleto_pkey"),
+    "statement.boletos": ("suspense", "suspense_reference"),
     "report_fold.refunds": ("read_payment", "read_payment_pkey"),
 }
 
@@ -103,6 +104,12 @@ async def test_times_to_payment_are_ranked_once_for_the_whole_period(nothing_yet
     plan = await _plan(nothing_yet.app, "report.conversion")
     (took,) = [node for node in _nodes(plan) if node.get("Subplan Name") == "CTE took"]
     assert any(node["Node Type"] == "WindowAgg" for node in _nodes(took))
+
+
+@pytest.mark.parametrize("of", ["pix", "boletos", "refunds", "withdrawals"])
+async def test_a_banks_list_is_hashed_and_not_searched_for_each_item(nothing_yet: _Database, of: str) -> None:
+    nodes = _nodes(await _plan(nothing_yet.app, f"statement.{of}_not_listed"))
+    assert any("hashed SubPlan" in node.get("Filter", "") for node in nodes)
 
 
 async def test_refunds_that_end_are_looked_up_however_few_payments_there_were(servers: Any) -> None:
