@@ -16,6 +16,8 @@ from sql import Connection
 
 COUNT_MAX = 1_000
 """Waiting items are counted up to this number."""
+_LOOKED_MAX = 2_000
+"""The open webhook deliveries among which those of production, and of failing receivers, are counted."""
 FOUND_MAX = 50
 """Merchants returned by one search; to find others, staff type more of the name."""
 
@@ -141,7 +143,7 @@ async def kyc_counts(conn: Connection, states: Sequence[str]) -> list[KycCount]:
 
 
 async def queues(conn: Connection) -> list[Queue]:
-    return await _find_queues(conn, limit=COUNT_MAX)
+    return await _find_queues(conn, limit=COUNT_MAX, look=_LOOKED_MAX)
 
 
 async def bank_state(conn: Connection) -> BankState:

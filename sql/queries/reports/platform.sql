@@ -46,7 +46,7 @@ FROM unnest(:states::text[]) WITH ORDINALITY AS k (kyc, place) ORDER BY k.place;
 SELECT (SELECT suspended_at FROM pix_suspension) AS suspended_at;
 
 -- name: queues
--- The length of each queue, read along its index and counted up to :limit; the oldest due_at shows by how much the
+-- The length of each queue, read along its index and counted up to a bound; the oldest due_at shows by how much the
 -- workers lag.
 SELECT 'bank_pix' AS name, count(*) AS waiting, min(due_at) AS due_at FROM (
     SELECT due_at FROM bank_order WHERE lane = 'pix' AND NOT test AND state = 'waiting'
@@ -76,29 +76,26 @@ CROSS JOIN LATERAL (
         SELECT due_at FROM bank_hint WHERE of_boleto = k.of_boleto ORDER BY due_at LIMIT :limit) AS d
 ) AS q
 UNION ALL
--- Production, by receiver: deliveries that wait for a failing receiver are no lag of the workers.
-SELECT q.name, sum(q.waiting)::bigint, min(q.due_at) FROM (
-    VALUES ('webhooks', 0::bigint, NULL::timestamptz), ('webhooks_failing', 0, NULL), ('webhooks_held', 0, NULL)
-    UNION ALL
-    SELECT CASE WHEN l.state = 'open' THEN 'webhooks' ELSE 'webhooks_failing' END, w.waiting, w.due_at
-    FROM webhook_lane l CROSS JOIN LATERAL (
-        SELECT count(*) AS waiting, min(d.due_at) AS due_at FROM (
-            SELECT due_at FROM webhook_delivery
-            WHERE endpoint_id = l.endpoint_id AND test = l.test AND state = 'pending'
-            ORDER BY due_at, sequence LIMIT :limit) AS d
-    ) AS w
-    WHERE NOT l.test
-    UNION ALL
-    SELECT 'webhooks_held', h.waiting, h.due_at
-    FROM webhook_lane l CROSS JOIN LATERAL (
-        SELECT count(*) AS waiting, min(d.due_at) AS due_at FROM (
-            SELECT due_at FROM webhook_delivery
-            WHERE endpoint_id = l.endpoint_id AND test = l.test AND state = 'held'
-            ORDER BY sequence LIMIT :limit) AS d
-    ) AS h
-    WHERE NOT l.test AND l.holding
-) AS q (name, waiting, due_at)
+-- Production, by receiver: deliveries that wait for a failing receiver are no lag of the workers. Of the :look pending
+-- deliveries longest due, and of the :look longest held, so that the cost grows neither with them nor with the number of
+-- receivers.
+SELECT q.name, coalesce(sum(w.waiting), 0)::bigint, min(w.due_at)
+FROM (VALUES ('webhooks', false), ('webhooks_failing', true)) AS q (name, failing)
+LEFT JOIN (
+    SELECT d.waiting, d.due_at, l.state <> 'open' AS failing
+    FROM (
+        SELECT endpoint_id, count(*) AS waiting, min(due_at) AS due_at FROM (
+            SELECT endpoint_id, test, due_at FROM webhook_delivery WHERE state = 'pending' ORDER BY due_at LIMIT :look) AS p
+        WHERE NOT test GROUP BY endpoint_id
+    ) AS d
+    -- OFFSET 0 forces a look-up for each receiver, instead of a join with all lanes.
+    CROSS JOIN LATERAL (SELECT state FROM webhook_lane WHERE endpoint_id = d.endpoint_id AND NOT test OFFSET 0) AS l
+) AS w ON w.failing = q.failing
 GROUP BY q.name
+UNION ALL
+SELECT 'webhooks_held', count(*), min(due_at) FROM (
+    SELECT test, due_at FROM webhook_delivery WHERE state = 'held' ORDER BY due_at LIMIT :look) AS h
+WHERE NOT test
 UNION ALL
 SELECT 'mails', count(*), min(due_at) FROM (
     SELECT due_at FROM mail WHERE state = 'waiting' ORDER BY due_at, mail_id LIMIT :limit) AS q;

@@ -31,7 +31,9 @@ LEFT JOIN LATERAL (
 ORDER BY b.position;
 
 -- name: conversion
--- Percentiles by nearest rank over the histogram: a bucket is 9 % wide, so its middle is at most 4.5 % off.
+-- Percentiles by nearest rank over the histogram: a bucket is 9 % wide, so its middle is at most 4.5 % off. `took` is
+-- MATERIALIZED: a plan for all values expects one row, and would rank the whole period again for each row it is joined
+-- to.
 WITH issued AS (
     SELECT CASE :by WHEN 'day' THEN day WHEN 'month' THEN date_trunc('month', day)::date ELSE :first::date END AS day,
            payment_method, sum(charges) AS charges, sum(cents) AS cents,
@@ -51,7 +53,7 @@ WITH issued AS (
     SELECT day, payment_method, bucket, sum(charges) OVER (PARTITION BY day, payment_method ORDER BY bucket) AS up_to,
            sum(charges) OVER (PARTITION BY day, payment_method) AS of
     FROM waited
-), took AS (
+), took AS MATERIALIZED (
     SELECT day, payment_method, min(bucket) FILTER (WHERE up_to * 2 >= of) AS median,
            min(bucket) FILTER (WHERE up_to * 10 >= of * 9) AS p90
     FROM ranked GROUP BY 1, 2

@@ -41,17 +41,14 @@ ORDER BY d.order_id DESC
 LIMIT :limit;
 
 -- name: deliveries
--- Deliveries in state stuck: one probe of webhook_delivery_state for each lane.
+-- Deliveries in state stuck, newest first: index webhook_delivery_stuck. Those of a removed endpoint, which has no lane,
+-- are about to be deleted.
 SELECT d.delivery_id, d.account_id, a.name AS merchant, d.type, d.sequence, d.attempt, d.created_at
-FROM webhook_lane l
-CROSS JOIN LATERAL (
-    SELECT delivery_id, account_id, type, sequence, attempt, created_at FROM webhook_delivery
-    WHERE endpoint_id = l.endpoint_id AND test = l.test AND state = 'stuck'
-    ORDER BY type, sequence LIMIT :limit
-) AS d
+FROM webhook_delivery d
 JOIN account a ON a.account_id = d.account_id
-WHERE NOT l.test
-ORDER BY d.created_at DESC, d.delivery_id
+WHERE d.state = 'stuck' AND NOT d.test
+  AND EXISTS (SELECT FROM webhook_lane l WHERE l.endpoint_id = d.endpoint_id AND NOT l.test OFFSET 0)
+ORDER BY d.created_at DESC, d.delivery_id DESC
 LIMIT :limit;
 
 -- name: lanes

@@ -627,9 +627,9 @@ async def test_failing_or_paused_receivers_and_sandboxes_do_not_count_as_webhook
         begun = conn.transaction()
         await begun.start()
         await conn.execute(
-            "INSERT INTO webhook_lane (endpoint_id, test, state, holding) VALUES ($1, $2, $3, $4)"
-            " ON CONFLICT (endpoint_id, test) DO UPDATE SET state = excluded.state, holding = excluded.holding",
-            endpoint.endpoint_id, test, lane, state == "held",
+            "INSERT INTO webhook_lane (endpoint_id, test, state) VALUES ($1, $2, $3)"
+            " ON CONFLICT (endpoint_id, test) DO UPDATE SET state = excluded.state",
+            endpoint.endpoint_id, test, lane,
         )  # fmt: skip
         await conn.execute(
             "INSERT INTO webhook_delivery (delivery_id, endpoint_id, account_id, test, event_id, sequence, type, state,"

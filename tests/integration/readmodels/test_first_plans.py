@@ -34,6 +34,7 @@ _BY_KEY = {
     "simulated_bank.pix": ("simulated_pix", "simulated_pix_pkey"),
     "simulated_bank.standing": ("simulated_cob", "simulated_cob_pkey"),
     "simulated_boleto.boleto": ("simulated_boleto", "simulated_boleto_pkey"),
+    "statement.boletos": ("suspense", "suspense_reference"),
     "report_fold.refunds": ("read_payment", "read_payment_pkey"),
 }
 
@@ -99,6 +100,19 @@ async def test_a_plan_made_over_a_few_rows_still_uses_the_primary_key(servers: A
             assert await _indexes(few.app, name, "simulated_cob") == {"simulated_cob_pkey"}
 
 
+async def test_times_to_payment_are_ranked_once_for_the_whole_period(empty: _Database) -> None:
+    """Joined to a period of which one row is expected, they would be ranked again for each of its days."""
+    plan = await _plan(empty.app, "report.conversion")
+    (took,) = [node for node in _nodes(plan) if node.get("Subplan Name") == "CTE took"]
+    assert any(node["Node Type"] == "WindowAgg" for node in _nodes(took))
+
+
+@pytest.mark.parametrize("of", ["pix", "boletos", "refunds", "withdrawals"])
+async def test_a_banks_list_is_hashed_and_not_searched_for_each_item(empty: _Database, of: str) -> None:
+    nodes = _nodes(await _plan(empty.app, f"statement.{of}_not_listed"))
+    assert any("hashed SubPlan" in node.get("Filter", "") for node in nodes)
+
+
 async def test_a_plan_made_over_few_payments_finds_refunds_and_payments_by_an_index(servers: Any) -> None:
     """Autovacuum does not analyze a table of 300 rows, and a plan is kept until the table is analyzed."""
     async with _database(servers) as few:
@@ -160,6 +174,11 @@ async def _indexes(conn: Any, name: str, table: str) -> set[str]:
 
 
 async def _scans(conn: Any, name: str, table: str) -> list[dict[str, Any]]:
+    return [node for node in _nodes(await _plan(conn, name)) if node.get("Relation Name") == table]
+
+
+async def _plan(conn: Any, name: str) -> dict[str, Any]:
+    """The plan of all values, made now."""
     statement = sql.STATEMENTS[name]
     await conn.execute(f"PREPARE asked AS {statement.text}")
     nulls = ", ".join(["NULL"] * len(statement.parameters))
@@ -167,8 +186,8 @@ async def _scans(conn: Any, name: str, table: str) -> list[dict[str, Any]]:
         raw = await conn.fetchval(f"EXPLAIN (FORMAT JSON) EXECUTE asked({nulls})")
     finally:
         await conn.execute("DEALLOCATE PREPARE asked")
-    plan = msgspec.json.decode(raw)[0]["Plan"]
-    return [node for node in _nodes(plan) if node.get("Relation Name") == table]
+    plan: dict[str, Any] = msgspec.json.decode(raw)[0]["Plan"]
+    return plan
 
 
 def _nodes(plan: dict[str, Any]) -> Iterator[dict[str, Any]]:

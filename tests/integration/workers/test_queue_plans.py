@@ -211,6 +211,9 @@ async def _given_of_webhooks(conn: Any) -> dict[str, tuple[dict[str, Any], int]]
         "webhook_lane.probe": (some, 40),
         "webhook_lane.forget_held": (some, 60),
         "redeliver.one": (one | {"endpoint_id": endpoint_id}, 6),
+        # For staff: the ends of the queues, whatever the number of receivers, and the few that stopped workers.
+        "platform.queues": ({"limit": 100, "look": 200}, 1_500),
+        "stuck.deliveries": ({"limit": 50}, 10),
         "read_delivery.find": (one, 6),
     }
 
@@ -285,7 +288,7 @@ NAMES = (
     "bank_hint.reported", "webhook_delivery.claim",
     "webhook_delivery.store_results", "webhook_delivery.release",
     "webhook_lane.hold", "webhook_lane.release", "webhook_lane.end_release", "webhook_lane.probe",
-    "webhook_lane.forget_held", "redeliver.one", "read_delivery.find",
+    "webhook_lane.forget_held", "redeliver.one", "read_delivery.find", "platform.queues", "stuck.deliveries",
 )  # fmt: skip
 
 
