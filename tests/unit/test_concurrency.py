@@ -25,7 +25,7 @@ async def test_a_bank_that_was_asked_is_heard_while_postgresql_is_away() -> None
         landed.append(order)
 
     with pytest.raises(ConnectionRefusedError):
-        await run_concurrently(claim, do, at_once=4)
+        await run_concurrently(claim, do=do, at_once=4)
     assert landed == [1]
     assert rounds > 2  # it looked again meanwhile
 
@@ -49,7 +49,7 @@ async def test_one_slow_answer_holds_nobody_up_however_many_orders_come() -> Non
             slow_may_end.set()
 
     async with asyncio.timeout(30):
-        assert await run_concurrently(claim, do, at_once=4) == many
+        assert await run_concurrently(claim, do=do, at_once=4) == many
     assert done == many
 
 
@@ -69,6 +69,6 @@ async def test_a_worker_that_stops_begins_nothing_new_and_lets_what_flies_land()
         landed.append(order)
 
     async with asyncio.timeout(30):
-        taken = await run_concurrently(claim, do, at_once=100, stopping=stopping)
+        taken = await run_concurrently(claim, do=do, at_once=100, stopping=stopping)
     assert taken == len(begun) < 10  # one each fiftieth of a second, until it was told
     assert sorted(landed) == begun

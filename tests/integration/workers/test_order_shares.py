@@ -47,7 +47,7 @@ async def burst(pool: Pool, times: DueTimes, count: int) -> tuple[UUID, list[UUI
 
 async def cobs(pool: Pool, limit: int) -> list[UUID | None]:
     async with session(pool) as conn:
-        claimed = await claim_cobs(conn, test=False, since=None, now=utc_now(), limit=limit, lease=LEASE)
+        claimed = await claim_cobs(conn, lane="pix", test=False, since=None, now=utc_now(), limit=limit, lease=LEASE)
     return [each.charge_id for each in claimed]
 
 
@@ -84,14 +84,14 @@ async def test_boletos_have_the_same_turns_and_what_is_to_be_done_later_is_left(
     later = now + timedelta(minutes=5)
     await alone.execute(_BOLETO, other, "boleto_reconcile", later, now)
 
-    async def claimed(limit: int) -> list[UUID | None]:
+    async def claimed(limit: int, lane: str = "boleto") -> list[UUID | None]:
         async with session(alone) as conn:
-            orders = await claim_boletos(conn, test=False, since=None, now=now, limit=limit, lease=LEASE)
+            orders = await claim_boletos(conn, lane=lane, test=False, since=None, now=now, limit=limit, lease=LEASE)
         return [each.account_id for each in orders]
 
     assert set(await claimed(2)) == {account, other}
     assert len(await claimed(100)) == 2 * SHARE - 1
-    assert await claimed(100) == []
+    assert await claimed(100) == await claimed(100, "reconciliation") == []
 
 
 async def test_what_an_account_asks_for_beyond_its_share_is_due_later(servers: Any) -> None:

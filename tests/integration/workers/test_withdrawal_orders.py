@@ -49,7 +49,7 @@ from tests.support.wallet import balance_of, put_money
 from workers.context import Context
 from workers.incoming.sent_transfers import book_sent, reconcile_sent
 from workers.incoming.statement import find_transfers, find_withdrawals_not_listed
-from workers.orders.lease import LOST_CALL_WATCH, Later, do_order, drain_lane, release_orders
+from workers.orders.lease import LOST_CALL_WATCH, Later, do_order, drain_lanes, release_orders
 from workers.orders.outgoing import BACKOFF_S, SILENT_S, MoneyOrder, MoneyOutcome
 from workers.orders.pix import drain_orders
 from workers.orders.refund import RefundOrderWorker
@@ -544,7 +544,7 @@ async def test_what_was_claimed_before_a_process_stood_still_is_left_to_whoever_
         time.sleep(0.3)  # longer than it may ask the bank
         return claimed
 
-    assert await drain_lane(env.context, claim, worker._ask, worker._store, at_once=1, call_s=0.2) == 1
+    assert await drain_lanes(env.context, claim, ask=worker._ask, store=worker._store, at_once=1, call_s=0.2) == 1
     assert (await env.status(withdrawal_id), env.puts()) == (("pending", None), [])
     await env.lost(withdrawal_id)
     await env.works()
