@@ -189,8 +189,12 @@ async def _ask_and_store(
 ) -> Result | Later | None:
     began = context.now()
     result: Result | Later | None = None
-    if asyncio.get_running_loop().time() >= until:
+    clock = asyncio.get_running_loop().time
+    if clock() >= until:
         return None  # this process was suspended: by now another worker has the order, or has ended it
+    if order.deadline is not None and not order.late(began):
+        # From then on no request waits, and a call that hangs would only keep others from the bank.
+        until = min(until, clock() + (order.deadline - began).total_seconds())
     try:
         try:
             async with asyncio.timeout_at(until):

@@ -202,6 +202,37 @@ async def test_calls_that_hang_keep_no_call_of_another_kind_waiting(
         await pool.execute("DELETE FROM bank_order WHERE account_id = $1", account)
 
 
+async def test_a_boleto_that_no_request_waits_for_any_more_keeps_no_other_from_the_bank(
+    context: Context, pool: Pool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("workers.orders.boleto.CALL_S", 120.0)  # longer than this test
+    account, asked = await make_account(pool), list[str]()
+    order = """
+        INSERT INTO bank_order (order_id, account_id, charge_id, test, bank, kind, request, due_at, created_at,
+            deadline)
+        SELECT gen_random_uuid(), $1, gen_random_uuid(), false, '001', 'boleto_register', '{}', now(), now(),
+               now() + $2 * interval '1 second'
+        FROM generate_series(1, $3)
+    """
+
+    async def ask(order: ClaimedOrder) -> None:
+        asked.append(order.kind)
+        await asyncio.Event().wait()
+
+    worker = BoletoOrderWorker(context, Mode.PRODUCTION)
+    monkeypatch.setattr(worker, "_ask", ask)
+    await pool.execute(order, account, 2, CALLS)
+    working = asyncio.create_task(worker.drain())
+    try:
+        await comes(lambda: asked.count("boleto_register") == CALLS)
+        await pool.execute(order, account, 600, 1)
+        await comes(lambda: asked.count("boleto_register") == CALLS + 1)
+    finally:
+        working.cancel()
+        await asyncio.gather(working, return_exceptions=True)
+        await pool.execute("DELETE FROM bank_order WHERE account_id = $1", account)
+
+
 @pytest.mark.parametrize("duty", ["cobs", "callbacks"])
 async def test_two_workers_have_twice_as_much_under_way(context: Context, bank: Slow, pool: Pool, duty: str) -> None:
     charge_ids = await charges(pool, 4 * CALLS)
