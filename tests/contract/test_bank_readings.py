@@ -237,7 +237,8 @@ async def test_the_removal_of_a_charge_with_a_due_date_is_asked_for_until_its_la
 # Too much asked
 
 
-async def test_a_bank_that_says_when_to_come_back_is_left_alone_until_then() -> None:
+async def test_a_bank_that_says_when_to_come_back_is_left_alone_until_then(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(transport, "PAUSE_S_MAX", 0.0)
     wait = (429, b"", {"Retry-After": "1"})
     answers = {f"GET {COB}": [wait, (200, cob())], f"PATCH {COB}": (200, cob(status="REMOVIDA_PELO_USUARIO_RECEBEDOR"))}
     async with saying(answers) as bank:
@@ -245,18 +246,29 @@ async def test_a_bank_that_says_when_to_come_back_is_left_alone_until_then() -> 
             assert await bank.pix.get_cob(TXID) == Unknown("HTTP 429")
         assert len(answers[f"GET {COB}"]) == 1, "it was asked once"
         assert await bank.pix.remove_cob(TXID) == Unknown("HTTP 429"), "nor is anything else of the kind asked"
-        await asyncio.sleep(1.1)
+        monkeypatch.undo()  # a pause as short as this is waited for
         assert isinstance(await bank.pix.get_cob(TXID), CobState)
 
 
-async def test_a_bank_that_says_when_to_come_back_for_a_token_is_left_alone_until_then() -> None:
+async def test_a_call_is_made_again_when_the_bank_said_that_is_within_seconds() -> None:
+    refused = (429, b"", {"Retry-After": "1"})
+    async with saying({f"GET {COB}": [refused, (200, cob())]}) as bank:
+        assert isinstance(await bank.pix.get_cob(TXID), CobState)
+    async with saying({f"GET {COB}": [refused, (429, b""), (200, cob())]}) as bank:
+        assert await bank.pix.get_cob(TXID) == Unknown("HTTP 429"), "once"
+
+
+async def test_a_bank_that_says_when_to_come_back_for_a_token_is_left_alone_until_then(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(transport, "PAUSE_S_MAX", 0.0)
     token = {"access_token": "t", "expires_in": 600}
     answers = {"POST /oauth/token": [(429, b"", {"Retry-After": "1"}), (200, token)], f"GET {COB}": (200, cob())}
     async with saying(answers) as bank:
         assert await bank.pix.get_cob(TXID) == Unknown("token: HTTP 429")
         assert await bank.pix.get_cob(TXID) == Unknown("HTTP 429")
         assert len(answers["POST /oauth/token"]) == 1, "it was asked once"
-        await asyncio.sleep(1.1)
+        monkeypatch.undo()
         assert isinstance(await bank.pix.get_cob(TXID), CobState)
 
 
@@ -269,6 +281,7 @@ async def test_a_time_to_come_back_that_cannot_be_read_keeps_nobody_away(said: s
 
 async def test_a_bank_keeps_nobody_away_for_long(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(transport, "RETRY_AFTER_S_MAX", 0.2)
+    monkeypatch.setattr(transport, "PAUSE_S_MAX", 0.0)
     async with saying({f"GET {COB}": [(429, b"", {"Retry-After": "9" * 30}), (200, cob())]}) as bank:
         assert await bank.pix.get_cob(TXID) == Unknown("HTTP 429")
         assert await bank.pix.get_cob(TXID) == Unknown("HTTP 429")
