@@ -27,6 +27,7 @@ from domain.instants import SAO_PAULO, day_ends, to_millisecond
 from domain.merchants.address import is_complete
 from domain.schedules.recurrence import Frequency, Recurrence, issue_at
 from domain.schedules.terms import ScheduleTerms, terms_of_charge
+from runtime.coordination.due_times import Later
 from runtime.ids import new_id
 from runtime.seal import CHARGE_PAYER, SCHEDULE_PAYER, Seal
 from sql import Connection
@@ -41,6 +42,9 @@ BOLETO_LOOK: Final = timedelta(seconds=2)
 BOLETO_DEADLINE: Final = timedelta(minutes=5)
 """Deadline of a registration. No API request waits for it, so a slow bank has time; a bank that stays silent is asked
 again by a later order."""
+BEHIND_REQUESTS: Final = Later(BOLETO_DEADLINE * 0.8)
+"""Registrations for schedules are taken up at once while the bank keeps up, and else only after those of requests:
+thousands of schedules are due at the same moment, and a boleto that is requested waits for ten seconds."""
 RETRIES: Final = tuple(timedelta(minutes=each) for each in (1, 5, 15, 60))
 """Backoff after each failure; the last delay repeats until the number's due date is over."""
 ACTOR: Final = "schedule"
@@ -250,7 +254,7 @@ async def issue_pix(conn: Connection, due: DueCharge, location: PixLocation, *, 
         metadata=_charge_metadata(due),
         schedule_id=str(due.schedule_id),
     )
-    if charge_id not in await create_pix(conn, [compose_pix(creation, location)]):
+    if charge_id not in await create_pix(conn, [compose_pix(creation, location, due_times=BEHIND_REQUESTS)]):
         return False
     await advance(conn, due, state="issued", charge_id=charge_id, failure_code=None, now=now)
     return True
@@ -282,7 +286,13 @@ async def order_boleto(
         schedule_id=str(due.schedule_id),
     )
     order = compose_boleto(
-        request, control, agreement=agreement, now=now, deadline=now + BOLETO_DEADLINE, reply_to=None
+        request,
+        control,
+        agreement=agreement,
+        now=now,
+        due_at=BEHIND_REQUESTS.take(due.account_id, now),
+        deadline=now + BOLETO_DEADLINE,
+        reply_to=None,
     )
     await order_boletos(conn, [order])
     await wait(conn, due, look_at=now + BOLETO_LOOK, ordered=True)

@@ -174,9 +174,13 @@ CREATE TABLE bank_order (
     kind text NOT NULL,
     lane text GENERATED ALWAYS AS (
 CASE
-    WHEN (kind = ANY (ARRAY['cob_register'::text, 'cob_remove'::text, 'cob_revise'::text, 'pix_simulate'::text])) THEN 'pix'::text
-    WHEN (kind = ANY (ARRAY['boleto_register'::text, 'boleto_write_off'::text, 'boleto_redate'::text, 'boleto_pay'::text, 'boleto_reconcile'::text])) THEN 'boleto'::text
-    WHEN (kind = ANY (ARRAY['refund_return'::text, 'refund_transfer'::text])) THEN 'refund'::text
+    WHEN (kind = ANY (ARRAY['cob_register'::text, 'pix_simulate'::text])) THEN 'pix'::text
+    WHEN (kind = ANY (ARRAY['cob_remove'::text, 'cob_revise'::text])) THEN 'pix_change'::text
+    WHEN (kind = 'boleto_register'::text) THEN 'boleto'::text
+    WHEN (kind = ANY (ARRAY['boleto_write_off'::text, 'boleto_redate'::text, 'boleto_pay'::text])) THEN 'boleto_change'::text
+    WHEN (kind = 'boleto_reconcile'::text) THEN 'reconciliation'::text
+    WHEN (kind = 'refund_return'::text) THEN 'refund'::text
+    WHEN (kind = 'refund_transfer'::text) THEN 'transfer'::text
     WHEN (kind = 'withdrawal_send'::text) THEN 'withdrawal'::text
     ELSE NULL::text
 END) STORED NOT NULL,

@@ -27,23 +27,26 @@ _ANSWERS_TIMEOUT_S: Final = 45.0
 
 
 async def run_concurrently(
-    claim: Callable[[int], Awaitable[Sequence[Order]]],
+    *claims: Callable[[int], Awaitable[Sequence[Order]]],
     do: Callable[[Order], Coroutine[Any, Any, None]],
-    *,
     at_once: int,
     batch_max: int = BATCH,
     stopping: asyncio.Event | None = None,
 ) -> int:
-    """Claim and do orders, at most `at_once` at a time, until nothing is due and all are done; returns how many."""
+    """Claim and do orders, at most `at_once` of each claim at a time, until nothing is due and all are done; returns
+    how many."""
     return await run_batched(
-        claim, lambda orders: [do(order) for order in orders], at_once=at_once, batch_max=batch_max, stopping=stopping
+        *claims,
+        begin=lambda orders: [do(order) for order in orders],
+        at_once=at_once,
+        batch_max=batch_max,
+        stopping=stopping,
     )
 
 
 async def run_batched(
-    claim: Callable[[int], Awaitable[Sequence[Order]]],
+    *claims: Callable[[int], Awaitable[Sequence[Order]]],
     begin: Callable[[Sequence[Order]], Iterable[Coroutine[Any, Any, None]]],
-    *,
     at_once: int,
     batch_max: int = BATCH,
     look_s: float = LOOK_S,
@@ -52,33 +55,41 @@ async def run_batched(
     """As `run_concurrently`, but orders that are claimed together may be begun together.
 
     It goes on for as long as orders come. Once `stopping` is set it claims nothing new and returns when all are done.
+    Each claim has `at_once` places of its own: calls of one kind that hang keep no other kind from the bank.
     """
-    tasks: set[asyncio.Task[None]] = set()
+    tasks: dict[asyncio.Task[None], object] = {}  # with the claim that each came of
     claimed_count = 0
     clock = asyncio.get_running_loop().time
     claimed_at = clock() - CLAIM_INTERVAL_S_MIN
+
+    def free(claim: object) -> int:
+        return at_once - sum(of is claim and not task.done() for task, of in tasks.items())
+
     try:
         # No rounds that end by waiting for all: the slowest answer of a round would hold up the next round.
         while True:
-            free = at_once - len(tasks)
-            claimed: Sequence[Order] = []
             wait_s = look_s
-            if free > 0 and (stopping is None or not stopping.is_set()):
+            for claim in () if stopping is not None and stopping.is_set() else claims:
+                if free(claim) <= 0:
+                    continue
                 if tasks and (early_s := claimed_at + CLAIM_INTERVAL_S_MIN - clock()) > 0:
                     await asyncio.sleep(early_s)
                 claimed_at = clock()
                 try:
-                    claimed = await claim(min(batch_max, at_once - sum(not task.done() for task in tasks)))
+                    claimed = await claim(min(batch_max, free(claim)))
                 except DB_UNAVAILABLE:
                     if not tasks:
                         raise
                     wait_s = _DB_AWAY_LOOK_S
-            if claimed:
-                claimed_count += len(claimed)
-                tasks.update(asyncio.create_task(each) for each in begin(claimed))
+                    break
+                if claimed:
+                    claimed_count += len(claimed)
+                    tasks |= {asyncio.create_task(each): claim for each in begin(claimed)}
             if not tasks:
                 return claimed_count
-            _, tasks = await asyncio.wait(tasks, timeout=wait_s, return_when=asyncio.FIRST_COMPLETED)
+            ended, _ = await asyncio.wait(tasks, timeout=wait_s, return_when=asyncio.FIRST_COMPLETED)
+            for task in ended:
+                del tasks[task]
     finally:
         for task in tasks:
             task.cancel()

@@ -24,6 +24,10 @@ NOTHING_FOUND: Final = "4769515"  # "Nao ha informacoes para os dados informados
 RETRY_AFTER_S_MAX: Final = 60.0
 """The longest pause obeyed after a 429: a mistaken Retry-After must not stop all requests for hours."""
 
+PAUSE_S_MAX: Final = 5.0
+"""The longest pause that a call waits for after a 429. Requests wait ten seconds for their boletos, and an order that
+came back before the pause was over used up its attempts without the bank having been asked."""
+
 _RENEW_EARLY_S = 60.0
 _LIFETIME_S = 600.0  # of a token if the answer does not tell
 _ANSWER_BYTES_MAX = 2 * 1024 * 1024
@@ -119,18 +123,22 @@ class Transport:
         body: object = None,
         query: Mapping[str, str] | None = None,
     ) -> Heard | Unknown:
-        """Make one request. After a 401, which means that nothing was done, it is repeated once with a new token.
+        """Make one request. After a 401 or a 429, which mean that nothing was done, it is repeated once: with a new
+        token, or when the bank wants to be asked again, if that is within PAUSE_S_MAX.
 
         aiohttp by itself repeats a GET once if a keep-alive connection turns out to be dead. It repeats nothing else
         (_SentOnce).
         """
         clock = asyncio.get_running_loop().time
-        if clock() < self._retry_at.get(scopes, 0.0):
-            # Each order has a backoff of its own; without this check all of them together would go on using up the
-            # bank's rate limit.
-            return Unknown("HTTP 429")
         heard: Heard | Unknown = Unknown("never asked")
         for _ in range(2):
+            # Each order has a backoff of its own; without this check all of them together would go on using up the
+            # bank's rate limit.
+            pause_s = self._retry_at.get(scopes, 0.0) - clock()
+            if pause_s > PAUSE_S_MAX:
+                return Unknown("HTTP 429")
+            if pause_s > 0:
+                await asyncio.sleep(pause_s)
             token = await self._token(scopes)
             if isinstance(token, Unknown):
                 return token
@@ -143,9 +151,10 @@ class Transport:
                 data=None if body is None else _SentOnce(msgspec.json.encode(body)),
             )
             self._note_limit(scopes, heard)
-            if not isinstance(heard, Heard) or heard.status != 401:
+            is_limited = isinstance(heard, Heard) and heard.status == 429 and clock() < self._retry_at.get(scopes, 0.0)
+            if not isinstance(heard, Heard) or (heard.status != 401 and not is_limited):
                 return heard
-            if self._tokens.get(scopes, ("", 0.0))[0] == token:
+            if heard.status == 401 and self._tokens.get(scopes, ("", 0.0))[0] == token:
                 del self._tokens[scopes]
         return heard
 

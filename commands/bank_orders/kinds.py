@@ -186,12 +186,16 @@ class SendOrder(Struct, frozen=True, gc=False, omit_defaults=True, kw_only=True)
 
 
 class OrderLane(StrEnum):
-    """A queue of orders. Each lane has a worker of its own for each mode, because a bank may answer the calls of one
+    """A queue of orders. Each lane has calls of its own for each mode, because a bank may answer the calls of one
     lane and hang in another."""
 
     PIX = "pix"
+    PIX_CHANGE = "pix_change"
     BOLETO = "boleto"
+    BOLETO_CHANGE = "boleto_change"
+    RECONCILIATION = "reconciliation"
     REFUND = "refund"
+    TRANSFER = "transfer"
     WITHDRAWAL = "withdrawal"
 
     @property
@@ -202,8 +206,12 @@ class OrderLane(StrEnum):
 
 _JOBS_BY_LANE: Final[dict[OrderLane, Mapping[Mode, str]]] = {
     OrderLane.PIX: PIX_ORDERS,
+    OrderLane.PIX_CHANGE: PIX_ORDERS,
     OrderLane.BOLETO: BOLETO_ORDERS,
+    OrderLane.BOLETO_CHANGE: BOLETO_ORDERS,
+    OrderLane.RECONCILIATION: BOLETO_ORDERS,
     OrderLane.REFUND: REFUND_ORDERS,
+    OrderLane.TRANSFER: REFUND_ORDERS,
     OrderLane.WITHDRAWAL: WITHDRAWAL_ORDERS,
 }
 
@@ -213,18 +221,18 @@ class OrderKind(StrEnum):
     request: type[Struct]
 
     # fmt: off
-    COB_REGISTER     = "cob_register",     OrderLane.PIX,        CobRequest
-    COB_REMOVE       = "cob_remove",       OrderLane.PIX,        CobRemoval
-    COB_REVISE       = "cob_revise",       OrderLane.PIX,        CobRevision
-    PIX_SIMULATE     = "pix_simulate",     OrderLane.PIX,        PixSimulation
-    BOLETO_REGISTER  = "boleto_register",  OrderLane.BOLETO,     Registration
-    BOLETO_WRITE_OFF = "boleto_write_off", OrderLane.BOLETO,     WriteOff
-    BOLETO_REDATE    = "boleto_redate",    OrderLane.BOLETO,     Redate
-    BOLETO_PAY       = "boleto_pay",       OrderLane.BOLETO,     Pay
-    BOLETO_RECONCILE = "boleto_reconcile",     OrderLane.BOLETO,     Reconciliation
-    REFUND_RETURN    = "refund_return",    OrderLane.REFUND,     RefundReturn
-    REFUND_TRANSFER  = "refund_transfer",  OrderLane.REFUND,     RefundTransfer
-    WITHDRAWAL_SEND  = "withdrawal_send",  OrderLane.WITHDRAWAL, SendOrder
+    COB_REGISTER     = "cob_register",     OrderLane.PIX,            CobRequest
+    COB_REMOVE       = "cob_remove",       OrderLane.PIX_CHANGE,     CobRemoval
+    COB_REVISE       = "cob_revise",       OrderLane.PIX_CHANGE,     CobRevision
+    PIX_SIMULATE     = "pix_simulate",     OrderLane.PIX,            PixSimulation
+    BOLETO_REGISTER  = "boleto_register",  OrderLane.BOLETO,         Registration
+    BOLETO_WRITE_OFF = "boleto_write_off", OrderLane.BOLETO_CHANGE,  WriteOff
+    BOLETO_REDATE    = "boleto_redate",    OrderLane.BOLETO_CHANGE,  Redate
+    BOLETO_PAY       = "boleto_pay",       OrderLane.BOLETO_CHANGE,  Pay
+    BOLETO_RECONCILE = "boleto_reconcile", OrderLane.RECONCILIATION, Reconciliation
+    REFUND_RETURN    = "refund_return",    OrderLane.REFUND,         RefundReturn
+    REFUND_TRANSFER  = "refund_transfer",  OrderLane.TRANSFER,       RefundTransfer
+    WITHDRAWAL_SEND  = "withdrawal_send",  OrderLane.WITHDRAWAL,     SendOrder
     # fmt: on
 
     def __new__(cls, value: str, lane: OrderLane, request: type[Struct]) -> Self:

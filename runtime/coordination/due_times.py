@@ -40,3 +40,13 @@ class DueTimes:
         so that one pass over all is spread over as many new owners."""
         self._next_free_s = {owner: free_s for owner, free_s in self._next_free_s.items() if free_s > now_s}
         self._owners_max = max(_OWNERS_KEPT_MIN, 2 * len(self._next_free_s))
+
+
+class Later:
+    """Due times of orders that nobody waits for: behind the orders that are placed in the next `delay`."""
+
+    def __init__(self, delay: timedelta) -> None:
+        self._delay = delay
+
+    def take(self, owner: Hashable, now: datetime) -> datetime:
+        return now + self._delay

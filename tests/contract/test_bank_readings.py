@@ -237,7 +237,8 @@ async def test_a_refused_removal_of_a_cobv_is_retried_until_its_last_day_has_pas
 # Rate limits of the bank
 
 
-async def test_after_a_429_the_bank_is_not_called_until_retry_after_has_passed() -> None:
+async def test_after_a_429_the_bank_is_not_called_until_retry_after_has_passed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(transport, "PAUSE_S_MAX", 0.0)
     wait = (429, b"", {"Retry-After": "1"})
     answers = {f"GET {COB}": [wait, (200, cob())], f"PATCH {COB}": (200, cob(status="REMOVIDA_PELO_USUARIO_RECEBEDOR"))}
     async with bank_answering(answers) as bank:
@@ -245,18 +246,29 @@ async def test_after_a_429_the_bank_is_not_called_until_retry_after_has_passed()
             assert await bank.pix.get_cob(TXID) == Unknown("HTTP 429")
         assert len(answers[f"GET {COB}"]) == 1, "it was asked once"
         assert await bank.pix.remove_cob(TXID) == Unknown("HTTP 429"), "no other call of this API is made either"
-        await asyncio.sleep(1.1)
+        monkeypatch.undo()  # a pause as short as this is waited for
         assert isinstance(await bank.pix.get_cob(TXID), CobState)
 
 
-async def test_after_a_429_for_a_token_the_bank_is_not_called_until_retry_after_has_passed() -> None:
+async def test_a_call_is_made_again_when_the_bank_said_that_is_within_seconds() -> None:
+    refused = (429, b"", {"Retry-After": "1"})
+    async with bank_answering({f"GET {COB}": [refused, (200, cob())]}) as bank:
+        assert isinstance(await bank.pix.get_cob(TXID), CobState)
+    async with bank_answering({f"GET {COB}": [refused, (429, b""), (200, cob())]}) as bank:
+        assert await bank.pix.get_cob(TXID) == Unknown("HTTP 429"), "once"
+
+
+async def test_after_a_429_for_a_token_the_bank_is_not_called_until_retry_after_has_passed(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(transport, "PAUSE_S_MAX", 0.0)
     token = {"access_token": "t", "expires_in": 600}
     answers = {"POST /oauth/token": [(429, b"", {"Retry-After": "1"}), (200, token)], f"GET {COB}": (200, cob())}
     async with bank_answering(answers) as bank:
         assert await bank.pix.get_cob(TXID) == Unknown("token: HTTP 429")
         assert await bank.pix.get_cob(TXID) == Unknown("HTTP 429")
         assert len(answers["POST /oauth/token"]) == 1, "it was asked once"
-        await asyncio.sleep(1.1)
+        monkeypatch.undo()
         assert isinstance(await bank.pix.get_cob(TXID), CobState)
 
 
@@ -269,6 +281,7 @@ async def test_an_unreadable_retry_after_delays_no_call(said: str) -> None:
 
 async def test_the_banks_retry_after_is_capped(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(transport, "RETRY_AFTER_S_MAX", 0.2)
+    monkeypatch.setattr(transport, "PAUSE_S_MAX", 0.0)
     async with bank_answering({f"GET {COB}": [(429, b"", {"Retry-After": "9" * 30}), (200, cob())]}) as bank:
         assert await bank.pix.get_cob(TXID) == Unknown("HTTP 429")
         assert await bank.pix.get_cob(TXID) == Unknown("HTTP 429")

@@ -118,7 +118,7 @@ class LocationPool:
         renewal = asyncio.create_task(self._renew_lease())
         try:
             await run_batched(
-                self._claim, self._start_slices, at_once=at_once, look_s=_LOOK_S, stopping=self._context.stopping
+                self._claim, begin=self._start_slices, at_once=at_once, look_s=_LOOK_S, stopping=self._context.stopping
             )
         finally:
             renewal.cancel()

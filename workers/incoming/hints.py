@@ -88,7 +88,7 @@ async def _drain(context: Context, *, of_boleto: bool) -> int:
     checks = _HintChecks(context)
     return await run_batched(
         claim_some,
-        checks.begin,
+        begin=checks.begin,
         at_once=pace.bank_hint_calls,
         batch_max=pace.orders_claimed,
         stopping=context.stopping,

@@ -21,7 +21,7 @@ from banks.protocol import Bank, Done, Rejected, Unknown
 from banks.scenario import Acting, acting
 from banks.simulated.boletos import ANNOUNCED
 from commands.bank_orders.boleto_orders import Outcome, give_up, order_reconciliation
-from commands.bank_orders.kinds import OrderKind, Pay, Redate, WriteOff
+from commands.bank_orders.kinds import OrderKind, OrderLane, Pay, Redate, WriteOff
 from commands.charges.change import lock_charges
 from commands.charges.create_boleto import ISSUED_MAX, RegistrationResult, issue_boletos, placed, read_registration
 from domain.charge import Status
@@ -52,7 +52,7 @@ from workers.orders.lease import (
     Later,
     LeaseLost,
     backoff_s,
-    drain_lane,
+    drain_lanes,
     log_unknown,
     put_off,
     read_scenario,
@@ -61,6 +61,9 @@ from workers.orders.lease import (
 )
 from workers.orders.queue_head import QueueHead
 
+LANES: Final = (OrderLane.BOLETO, OrderLane.BOLETO_CHANGE, OrderLane.RECONCILIATION)
+"""A bank that registers boletos may hang when it is asked to change or to show one, and an outage leaves many to be
+reconciled: none of these keeps a request for a new boleto waiting."""
 ATTEMPTS_MAX: Final = 3
 """Attempts of an order that a request waits for."""
 BACKOFF_S: Final = (0.2, 0.5)
@@ -99,7 +102,7 @@ class BoletoOrderWorker:
     def __init__(self, context: Context, mode: Mode) -> None:
         self._context = context
         self._mode = mode
-        self._queue_head = QueueHead()
+        self._queue_heads = {lane: QueueHead() for lane in LANES}
         self._issue_batcher: Batcher[RegistrationResult, bool] = Batcher(
             self._issue_charges, lanes=2, batch_max=ISSUED_MAX
         )
@@ -113,13 +116,16 @@ class BoletoOrderWorker:
 
     async def drain(self) -> int:
         at_once = self._context.settings.pace.bank_boleto_calls
-        return await drain_lane(self._context, self._claim, self._ask, self._store, at_once=at_once, call_s=CALL_S)
+        claims = [partial(self._claim, lane) for lane in LANES]
+        return await drain_lanes(
+            self._context, *claims, ask=self._ask, store=self._store, at_once=at_once, call_s=CALL_S
+        )
 
-    async def _claim(self, limit: int) -> Sequence[BoletoOrder]:
-        now = self._context.now()
+    async def _claim(self, lane: OrderLane, limit: int) -> Sequence[BoletoOrder]:
+        now, test = self._context.now(), self._mode.test
         async with session(self._context.pool) as conn:
-            return await self._queue_head.claim(
-                lambda since: claim(conn, test=self._mode.test, since=since, now=now, limit=limit, lease=LEASE), now=now
+            return await self._queue_heads[lane].claim(
+                lambda since: claim(conn, lane=lane, test=test, since=since, now=now, limit=limit, lease=LEASE), now=now
             )
 
     async def _ask(self, order: BoletoOrder) -> Result:

@@ -10,6 +10,7 @@ import random
 from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from datetime import datetime, timedelta
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 from uuid import UUID
 
@@ -125,20 +126,20 @@ Result = TypeVar("Result")
 Stored = TypeVar("Stored")
 
 
-async def drain_lane(
+async def drain_lanes(
     context: Context,
-    claim: Callable[[int], Awaitable[Sequence[Order]]],
+    *claims: Callable[[int], Awaitable[Sequence[Order]]],
     ask: Callable[[Order], Awaitable[Result | Later]],
     store: Callable[[Order, Result | Later], Awaitable[None]],
-    *,
     at_once: int,
     call_s: float = CALL_S,
 ) -> int:
-    """Do what is due; returns how many orders were taken up. One slow answer holds up no other order."""
+    """Do what is due in the lanes of these claims, at most `at_once` of each; returns how many orders were taken up.
+    One slow answer holds up no other order."""
     clock = asyncio.get_running_loop().time
     until = 0.0
 
-    async def claim_some(limit: int) -> Sequence[Order]:
+    async def claim_some(claim: Callable[[int], Awaitable[Sequence[Order]]], limit: int) -> Sequence[Order]:
         nonlocal until
         until = clock() + call_s  # taken before the claim, whose answer may come long after the lease has begun
         return await claim(limit)
@@ -147,7 +148,11 @@ async def drain_lane(
         return do_order(context, order, ask, store, until=until)
 
     return await run_concurrently(
-        claim_some, do, at_once=at_once, batch_max=context.settings.pace.orders_claimed, stopping=context.stopping
+        *(partial(claim_some, claim) for claim in claims),
+        do=do,
+        at_once=at_once,
+        batch_max=context.settings.pace.orders_claimed,
+        stopping=context.stopping,
     )
 
 
@@ -184,8 +189,12 @@ async def _ask_and_store(
 ) -> Result | Later | None:
     began = context.now()
     result: Result | Later | None = None
-    if asyncio.get_running_loop().time() >= until:
+    clock = asyncio.get_running_loop().time
+    if clock() >= until:
         return None  # this process was suspended: by now another worker has the order, or has ended it
+    if order.deadline is not None and not order.late(began):
+        # From then on no request waits, and a call that hangs would only keep others from the bank.
+        until = min(until, clock() + (order.deadline - began).total_seconds())
     try:
         try:
             async with asyncio.timeout_at(until):

@@ -5,7 +5,7 @@ Many orders for the simulated bank are carried out together; a real bank is aske
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable, Coroutine, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from datetime import date, datetime
 from functools import partial
 from typing import Any, Final
@@ -17,7 +17,7 @@ from msgspec import Struct
 import sql
 from banks.protocol import Bank, Done, NotFound, Rejected, Unknown
 from banks.scenario import acting
-from commands.bank_orders.kinds import CobRevision, OrderKind
+from commands.bank_orders.kinds import CobRevision, OrderKind, OrderLane
 from commands.charges.change import Outcome
 from commands.charges.fail import fail_charge
 from commands.journal import BANK
@@ -87,23 +87,30 @@ Answer = Done[None] | Rejected | Unknown
 DONE: Final = Done(None)
 
 
-async def drain_orders(context: Context, mode: Mode, head: QueueHead | None = None) -> int:
-    """Do what is due in one mode; returns how many orders were taken up. One slow answer holds up no other order.
-    `head` is that of the calls before, if there were any."""
-    head = head or QueueHead()
+def queue_heads() -> dict[OrderLane, QueueHead]:
+    """The lanes of this worker."""
+    return {lane: QueueHead() for lane in (OrderLane.PIX, OrderLane.PIX_CHANGE)}
+
+
+async def drain_orders(context: Context, mode: Mode, heads: Mapping[OrderLane, QueueHead] | None = None) -> int:
+    """Do what is due in one mode; returns how many orders were taken up. One slow answer holds up no other order, and
+    cobs that the bank does not remove hold up no cob that it registers. `heads` are those of the calls before, if there
+    were any."""
+    heads = heads or queue_heads()
     pace = context.settings.pace
     callback_keys = _CallbackKeys(context)
     batcher: Batcher[PixOrder, None] = Batcher(partial(_store_done, context), lanes=2, batch_max=_DONE_STORED_MAX)
     clock = asyncio.get_running_loop().time
     until = 0.0
 
-    async def claim_some(limit: int) -> Sequence[PixOrder]:
+    async def claim_some(lane: OrderLane, limit: int) -> Sequence[PixOrder]:
         nonlocal until
-        until = clock() + CALL_S  # taken before the claim, as in drain_lane
+        until = clock() + CALL_S  # taken before the claim, as in drain_lanes
         now = context.now()
         async with session(context.pool) as conn:
-            return await head.claim(
-                lambda since: claim(conn, test=mode.test, since=since, now=now, limit=limit, lease=LEASE), now=now
+            return await heads[lane].claim(
+                lambda since: claim(conn, lane=lane, test=mode.test, since=since, now=now, limit=limit, lease=LEASE),
+                now=now,
             )
 
     def begin(orders: Sequence[PixOrder]) -> list[Coroutine[Any, Any, None]]:
@@ -125,8 +132,8 @@ async def drain_orders(context: Context, mode: Mode, head: QueueHead | None = No
         return begun
 
     return await run_batched(
-        claim_some,
-        begin,
+        *(partial(claim_some, lane) for lane in heads),
+        begin=begin,
         at_once=pace.bank_pix_calls,
         batch_max=pace.orders_claimed,
         look_s=_LOOK_S,

@@ -23,7 +23,7 @@ from runtime.jobs import WEBHOOKS
 from runtime.postgres import transaction
 from runtime.seal import DESTINATION
 from workers.context import Context
-from workers.orders.lease import Later, drain_lane, read_request_id
+from workers.orders.lease import Later, drain_lanes, read_request_id
 from workers.orders.outgoing import (
     Answer,
     MoneyOrder,
@@ -36,6 +36,8 @@ from workers.orders.outgoing import (
     settle_money_orders,
 )
 
+LANES: Final = (OrderLane.REFUND, OrderLane.TRANSFER)
+"""Apart, because PIX are returned by one API of the bank and sent by another, which may hang by itself."""
 _ENDED_MAX = 50
 
 Request = RefundReturn | RefundTransfer
@@ -59,10 +61,11 @@ class RefundOrderWorker:
 
     async def drain(self) -> int:
         at_once = self._context.settings.pace.bank_refund_calls
-        return await drain_lane(self._context, self._claim, self._ask, self._store, at_once=at_once)
+        claims = [partial(self._claim, lane) for lane in LANES]
+        return await drain_lanes(self._context, *claims, ask=self._ask, store=self._store, at_once=at_once)
 
-    async def _claim(self, limit: int) -> list[MoneyOrder]:
-        return await claim_money(self._context, OrderLane.REFUND, self._mode, limit)
+    async def _claim(self, lane: OrderLane, limit: int) -> list[MoneyOrder]:
+        return await claim_money(self._context, lane, self._mode, limit)
 
     async def _ask(self, order: MoneyOrder) -> MoneyOutcome | Later:
         lost_at = last_unanswered_at(order, now=self._context.now())

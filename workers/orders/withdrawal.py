@@ -20,7 +20,7 @@ from domain.withdrawal import Withdrawal, WithdrawalFailure
 from runtime.jobs import WEBHOOKS
 from runtime.postgres import DB_UNAVAILABLE, session, transaction
 from workers.context import Context
-from workers.orders.lease import Later, LeaseLost, drain_lane, read_request_id
+from workers.orders.lease import Later, LeaseLost, drain_lanes, read_request_id
 from workers.orders.outgoing import (
     Answer,
     MoneyOrder,
@@ -47,7 +47,7 @@ class WithdrawalOrderWorker:
 
     async def drain(self) -> int:
         at_once = self._context.settings.pace.bank_withdrawal_calls
-        return await drain_lane(self._context, self._claim, self._ask, self._store, at_once=at_once)
+        return await drain_lanes(self._context, self._claim, ask=self._ask, store=self._store, at_once=at_once)
 
     async def _claim(self, limit: int) -> list[MoneyOrder]:
         return await claim_money(self._context, OrderLane.WITHDRAWAL, Mode.PRODUCTION, limit)

@@ -15,10 +15,13 @@ CREATE TABLE bank_order (
     -- lane and be silent on another.
     kind         text NOT NULL,
     lane         text NOT NULL GENERATED ALWAYS AS (CASE
-                     WHEN kind IN ('cob_register', 'cob_remove', 'cob_revise', 'pix_simulate') THEN 'pix'
-                     WHEN kind IN ('boleto_register', 'boleto_write_off', 'boleto_redate', 'boleto_pay',
-                                   'boleto_reconcile') THEN 'boleto'
-                     WHEN kind IN ('refund_return', 'refund_transfer') THEN 'refund'
+                     WHEN kind IN ('cob_register', 'pix_simulate') THEN 'pix'
+                     WHEN kind IN ('cob_remove', 'cob_revise') THEN 'pix_change'
+                     WHEN kind IN ('boleto_register') THEN 'boleto'
+                     WHEN kind IN ('boleto_write_off', 'boleto_redate', 'boleto_pay') THEN 'boleto_change'
+                     WHEN kind IN ('boleto_reconcile') THEN 'reconciliation'
+                     WHEN kind IN ('refund_return') THEN 'refund'
+                     WHEN kind IN ('refund_transfer') THEN 'transfer'
                      WHEN kind IN ('withdrawal_send') THEN 'withdrawal' END) STORED,
     request      jsonb NOT NULL,
     state        text NOT NULL DEFAULT 'waiting' CHECK (state IN ('waiting', 'working')),

@@ -9,21 +9,21 @@
 -- state = 'working'.
 
 -- name: claim_pix
--- Leases the due orders of one mode and, if these are too few, registrations beyond their account's share, whose due_at
+-- Leases the due orders of one lane and mode and, if these are too few, registrations beyond their account's share, whose due_at
 -- gives the order of fair queueing. :since skips index entries of orders that are gone but that an old snapshot still
 -- keeps (workers/orders/queue_head.py). SKIP LOCKED: workers skip each other's rows. Also returns what decides whether
 -- the order still makes sense: the charge's status, its sandbox clock, whether its registration is still open, and the
 -- callback address; for a dual charge with terms, whose PIX leg is a cobv, also the terms and the due date.
 WITH due AS (
     SELECT order_id, charge_id, account_id FROM bank_order
-    WHERE lane = 'pix' AND test = :test AND state = 'waiting'
+    WHERE lane = :lane AND test = :test AND state = 'waiting'
       AND due_at >= coalesce(:since::timestamptz, '-infinity') AND due_at <= :now
     ORDER BY due_at, order_id
     LIMIT :limit
     FOR UPDATE SKIP LOCKED
 ), early AS (
     SELECT order_id, charge_id, account_id FROM bank_order
-    WHERE lane = 'pix' AND test = :test AND state = 'waiting' AND due_at > :now
+    WHERE lane = :lane AND test = :test AND state = 'waiting' AND due_at > :now
       AND attempts = 0 AND due_at > created_at AND kind = 'cob_register'
     ORDER BY due_at, order_id
     LIMIT (SELECT :limit - count(*) FROM due)
@@ -57,14 +57,14 @@ RETURNING o.order_id, o.test, o.bank, o.kind, o.request, o.attempts, o.created_a
 -- As above, with the charge and its boleto as they are now.
 WITH due AS (
     SELECT order_id, charge_id, account_id FROM bank_order
-    WHERE lane = 'boleto' AND test = :test AND state = 'waiting'
+    WHERE lane = :lane AND test = :test AND state = 'waiting'
       AND due_at >= coalesce(:since::timestamptz, '-infinity') AND due_at <= :now
     ORDER BY due_at, order_id
     LIMIT :limit
     FOR UPDATE SKIP LOCKED
 ), early AS (
     SELECT order_id, charge_id, account_id FROM bank_order
-    WHERE lane = 'boleto' AND test = :test AND state = 'waiting' AND due_at > :now
+    WHERE lane = :lane AND test = :test AND state = 'waiting' AND due_at > :now
       AND attempts = 0 AND due_at > created_at AND kind = 'boleto_register'
     ORDER BY due_at, order_id
     LIMIT (SELECT :limit - count(*) FROM due)

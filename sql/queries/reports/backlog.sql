@@ -3,15 +3,17 @@
 -- with the queue. `mode` is 'all' for a queue without modes.
 
 -- name: bank_orders
-SELECT 'bank_orders_' || l.lane AS queue, m.mode, q.waiting, q.oldest
-FROM (VALUES ('pix'), ('boleto'), ('refund'), ('withdrawal')) AS l (lane)
+SELECT 'bank_orders_' || l.name AS queue, m.mode, sum(q.waiting)::bigint AS waiting, min(q.oldest) AS oldest
+FROM (VALUES ('pix', 'pix'), ('pix', 'pix_change'), ('boleto', 'boleto'), ('boleto', 'boleto_change'), ('boleto', 'reconciliation'),
+             ('refund', 'refund'), ('refund', 'transfer'), ('withdrawal', 'withdrawal')) AS l (name, lane)
 CROSS JOIN (VALUES ('test', true), ('production', false)) AS m (mode, test)
 CROSS JOIN LATERAL (
     SELECT count(*) AS waiting, min(d.due_at) AS oldest FROM (
         SELECT due_at FROM bank_order
         WHERE lane = l.lane AND test = m.test AND state = 'waiting' AND due_at <= :now
         ORDER BY due_at, order_id LIMIT :counted_max) d
-) q;
+) q
+GROUP BY l.name, m.mode;
 
 -- name: bank_hints
 SELECT 'bank_hints' AS queue, 'all' AS mode, sum(q.waiting)::bigint AS waiting, min(q.oldest) AS oldest

@@ -48,17 +48,15 @@ SELECT (SELECT suspended_at FROM pix_suspension) AS suspended_at;
 -- name: queues
 -- The length of each queue, read along its index and counted up to a bound; the oldest due_at shows by how much the
 -- workers lag.
-SELECT 'bank_pix' AS name, count(*) AS waiting, min(due_at) AS due_at FROM (
-    SELECT due_at FROM bank_order WHERE lane = 'pix' AND NOT test AND state = 'waiting'
-    ORDER BY due_at, order_id LIMIT :limit) AS q
-UNION ALL
-SELECT 'bank_boletos', count(*), min(due_at) FROM (
-    SELECT due_at FROM bank_order WHERE lane = 'boleto' AND NOT test AND state = 'waiting'
-    ORDER BY due_at, order_id LIMIT :limit) AS q
-UNION ALL
-SELECT 'bank_refunds', count(*), min(due_at) FROM (
-    SELECT due_at FROM bank_order WHERE lane = 'refund' AND NOT test AND state = 'waiting'
-    ORDER BY due_at, order_id LIMIT :limit) AS q
+SELECT l.name, sum(q.waiting)::bigint AS waiting, min(q.due_at) AS due_at
+FROM (VALUES ('bank_pix', 'pix'), ('bank_pix', 'pix_change'), ('bank_boletos', 'boleto'), ('bank_boletos', 'boleto_change'),
+             ('bank_boletos', 'reconciliation'), ('bank_refunds', 'refund'), ('bank_refunds', 'transfer')) AS l (name, lane)
+CROSS JOIN LATERAL (
+    SELECT count(*) AS waiting, min(d.due_at) AS due_at FROM (
+        SELECT due_at FROM bank_order WHERE lane = l.lane AND NOT test AND state = 'waiting'
+        ORDER BY due_at, order_id LIMIT :limit) AS d
+) AS q
+GROUP BY l.name
 UNION ALL
 SELECT 'bank_withdrawals', count(*), min(due_at) FROM (
     -- The condition of bank_order.claim_money: withdrawals of unapproved accounts wait for a person and are no lag.

@@ -6,7 +6,8 @@
 -- unapproved account, which waits for a decision (bank_order.claim_money), and an untried order that is not due yet: it
 -- may still be cancelled. An order whose lease has run out waits for a worker's next round.
 WITH open AS MATERIALIZED (
-    SELECT q.* FROM (VALUES ('pix'), ('boleto'), ('refund'), ('withdrawal')) AS l (lane)
+    SELECT q.* FROM (VALUES ('pix'), ('pix_change'), ('boleto'), ('boleto_change'), ('reconciliation'), ('refund'), ('transfer'),
+                 ('withdrawal')) AS l (lane)
     CROSS JOIN LATERAL (
         SELECT order_id, account_id, charge_id, bank, kind, lane, state, attempts, created_at, due_at, outcome FROM bank_order
         WHERE lane = l.lane AND NOT test AND state = 'waiting'

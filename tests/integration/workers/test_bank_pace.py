@@ -21,7 +21,10 @@ from runtime.postgres import Pool, transaction
 from tests.support.banking import BANK, make_account, make_charges, settings_for, status_of, utc_now, worker_context
 from workers.context import Context
 from workers.incoming.hints import drain_boleto_hints, drain_pix_hints
+from workers.orders.boleto import BoletoOrderWorker
+from workers.orders.lease import ClaimedOrder
 from workers.orders.pix import drain_orders
+from workers.orders.refund import RefundOrderWorker
 
 CALLS = 8
 
@@ -76,6 +79,10 @@ class Slow:
         await self._answer(number)
         return NotFound()
 
+    async def remove_cob(self, txid: str) -> Done[None]:
+        await self._answer(txid)
+        return Done(None)
+
     async def register_callback(self, pix_key: str, url: str) -> Done[None]:
         return Done(None)
 
@@ -94,7 +101,8 @@ async def bank() -> Slow:
 async def context(pool: Pool, servers: Any, bank: Slow) -> AsyncIterator[Context]:
     async with worker_context(pool, servers.redis_url, bank) as made:
         slow = copy(made)
-        slow.settings = settings_for(BANK_PIX_CALLS=str(CALLS), BANK_HINT_CALLS=str(CALLS))
+        calls = ("BANK_PIX_CALLS", "BANK_HINT_CALLS", "BANK_BOLETO_CALLS", "BANK_REFUND_CALLS")
+        slow.settings = settings_for(**dict.fromkeys(calls, str(CALLS)))
         slow.banks = Banks(made.banks.sandbox, {BANK: bank})  # type: ignore[dict-item]
         yield slow
 
@@ -143,6 +151,88 @@ async def test_cobs_are_registered_concurrently_and_none_waits_for_the_slowest(
     )
     left = "SELECT count(*) FROM bank_order WHERE charge_id = ANY($1)"
     assert await pool.fetchval(left, charge_ids) == 0
+
+
+async def test_cobs_that_the_bank_does_not_remove_keep_none_from_being_registered(
+    context: Context, bank: Slow, pool: Pool
+) -> None:
+    cancelled = await charges(pool, CALLS)
+    removal = "UPDATE bank_order SET kind = 'cob_remove', request = '{}' WHERE charge_id = ANY($1)"
+    await pool.execute(removal, cancelled)
+    working = asyncio.create_task(drain_orders(context, Mode.PRODUCTION))
+    await wait_until(lambda: len(bank.asked) == CALLS)
+    (other,) = await charges(pool, 1)
+    await wait_until(lambda: other.hex in bank.asked)
+    bank.let_all()
+    assert await working == CALLS + 1
+
+
+@pytest.mark.parametrize(
+    ("worker_of", "hanging", "kind"),
+    [
+        (BoletoOrderWorker, ("boleto_reconcile", "boleto_write_off"), "boleto_register"),
+        (RefundOrderWorker, ("refund_transfer",), "refund_return"),
+    ],
+)
+async def test_calls_that_hang_keep_no_call_of_another_kind_waiting(
+    context: Context, pool: Pool, worker_of: Any, hanging: tuple[str, ...], kind: str
+) -> None:
+    account = await make_account(pool)
+    order = """
+        INSERT INTO bank_order (order_id, account_id, charge_id, test, bank, kind, request, due_at, created_at)
+        SELECT gen_random_uuid(), $1, gen_random_uuid(), false, '001', $2, '{}', now(), now()
+        FROM generate_series(1, $3)
+    """
+    worker, asked = worker_of(context, Mode.PRODUCTION), list[str]()
+
+    async def ask(order: ClaimedOrder) -> None:
+        asked.append(order.kind)
+        await asyncio.Event().wait()
+
+    worker._ask = ask
+    for each in hanging:
+        await pool.execute(order, account, each, 2 * CALLS)
+    working = asyncio.create_task(worker.drain())
+    try:
+        await wait_until(lambda: len(asked) == CALLS * len(hanging))
+        await pool.execute(order, account, kind, 1)
+        await wait_until(lambda: kind in asked)
+        assert {each: asked.count(each) for each in hanging} == dict.fromkeys(hanging, CALLS)
+    finally:
+        working.cancel()
+        await asyncio.gather(working, return_exceptions=True)
+        await pool.execute("DELETE FROM bank_order WHERE account_id = $1", account)
+
+
+async def test_a_boleto_that_no_request_waits_for_any_more_keeps_no_other_from_the_bank(
+    context: Context, pool: Pool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("workers.orders.boleto.CALL_S", 120.0)  # longer than this test
+    account, asked = await make_account(pool), list[str]()
+    order = """
+        INSERT INTO bank_order (order_id, account_id, charge_id, test, bank, kind, request, due_at, created_at,
+            deadline)
+        SELECT gen_random_uuid(), $1, gen_random_uuid(), false, '001', 'boleto_register', '{}', now(), now(),
+               now() + $2 * interval '1 second'
+        FROM generate_series(1, $3)
+    """
+
+    async def ask(order: ClaimedOrder) -> None:
+        asked.append(order.kind)
+        await asyncio.Event().wait()
+
+    worker = BoletoOrderWorker(context, Mode.PRODUCTION)
+    monkeypatch.setattr(worker, "_ask", ask)
+    await pool.execute(order, account, 2, CALLS)
+    working = asyncio.create_task(worker.drain())
+    try:
+        await wait_until(lambda: asked.count("boleto_register") == CALLS)
+        await pool.execute(order, account, 600, 1)
+        await wait_until(lambda: asked.count("boleto_register") == CALLS + 1)
+    finally:
+        working.cancel()
+        await asyncio.gather(working, return_exceptions=True)
+        await pool.execute("DELETE FROM bank_order WHERE account_id = $1", account)
 
 
 @pytest.mark.parametrize("duty", ["cobs", "callbacks"])

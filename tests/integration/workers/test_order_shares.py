@@ -47,7 +47,7 @@ async def create_charges(pool: Pool, times: DueTimes, count: int) -> tuple[UUID,
 
 async def claim_due_cobs(pool: Pool, limit: int) -> list[UUID | None]:
     async with session(pool) as conn:
-        claimed = await claim_cobs(conn, test=False, since=None, now=utc_now(), limit=limit, lease=LEASE)
+        claimed = await claim_cobs(conn, lane="pix", test=False, since=None, now=utc_now(), limit=limit, lease=LEASE)
     return [each.charge_id for each in claimed]
 
 
@@ -84,14 +84,14 @@ async def test_boleto_orders_take_turns_too_and_a_reconciliation_due_later_is_no
     later = now + timedelta(minutes=5)
     await empty_pool.execute(_BOLETO, other, "boleto_reconcile", later, now)
 
-    async def claimed(limit: int) -> list[UUID | None]:
+    async def claimed(limit: int, lane: str = "boleto") -> list[UUID | None]:
         async with session(empty_pool) as conn:
-            orders = await claim_boletos(conn, test=False, since=None, now=now, limit=limit, lease=LEASE)
+            orders = await claim_boletos(conn, lane=lane, test=False, since=None, now=now, limit=limit, lease=LEASE)
         return [each.account_id for each in orders]
 
     assert set(await claimed(2)) == {account, other}
     assert len(await claimed(100)) == 2 * SHARE - 1
-    assert await claimed(100) == []
+    assert await claimed(100) == await claimed(100, "reconciliation") == []
 
 
 async def test_an_accounts_orders_beyond_its_share_are_due_later(servers: Any) -> None:

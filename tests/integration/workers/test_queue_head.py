@@ -9,6 +9,7 @@ import msgspec
 import pytest
 
 import sql
+from commands.bank_orders.kinds import OrderKind
 from tests.support.database import own_database
 from workers.orders.queue_head import LATE, QueueHead
 
@@ -68,8 +69,12 @@ async def test_searches_of_the_whole_queue_take_a_twentieth_of_the_time() -> Non
     assert [number for number, since in enumerate(asked.since) if since is None] == [0, 21]
 
 
-@pytest.mark.parametrize(("name", "kind"), [("claim_pix", "cob_register"), ("claim_boletos", "boleto_register")])
-async def test_a_claim_does_not_scan_orders_deleted_behind_an_open_snapshot(servers: Any, name: str, kind: str) -> None:
+@pytest.mark.parametrize(
+    ("name", "kind"), [("claim_pix", OrderKind.COB_REGISTER), ("claim_boletos", OrderKind.BOLETO_REGISTER)]
+)
+async def test_a_claim_does_not_scan_orders_deleted_behind_an_open_snapshot(
+    servers: Any, name: str, kind: OrderKind
+) -> None:
     async with own_database(servers, "queue_head") as url:
         holder: Any = await asyncpg.connect(url)
         conn: Any = await asyncpg.connect(url)
@@ -83,6 +88,7 @@ async def test_a_claim_does_not_scan_orders_deleted_behind_an_open_snapshot(serv
         blocks = []
         for since in ("NULL", f"'{NOW - LATE}'"):
             given = {"test": "false", "since": since, "now": f"'{NOW}'", "limit": "100", "lease": "'30 s'"}
+            given["lane"] = f"'{kind.lane}'"
             listed = ", ".join(given[each] for each in sql.STATEMENTS[f"bank_order.{name}"].parameters)
             undone = conn.transaction()
             await undone.start()

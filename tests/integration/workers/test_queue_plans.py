@@ -155,10 +155,10 @@ async def _given(conn: Any) -> dict[str, tuple[dict[str, Any], int]]:
         "boleto.outcome": ({"order_id": pix["order_id"]}, 3),
         "bank_order.release": ({"now": NOW, "limit": 10}, 30),
         # For each claimed order, its charge and what else is read with it.
-        "bank_order.claim_pix": (claim, 120),
-        "bank_order.claim_boletos": (claim, 120),
-        "bank_order.claim_pix of a burst": (claim | {"now": BEFORE}, 120),
-        "bank_order.claim_boletos of a burst": (claim | {"now": BEFORE}, 120),
+        "bank_order.claim_pix": (claim | {"lane": "pix"}, 120),
+        "bank_order.claim_boletos": (claim | {"lane": "boleto"}, 120),
+        "bank_order.claim_pix of a burst": (claim | {"lane": "pix", "now": BEFORE}, 120),
+        "bank_order.claim_boletos of a burst": (claim | {"lane": "boleto", "now": BEFORE}, 120),
         "bank_order.claim_money": (claim | {"lane": "refund"}, 120),
         "bank_order.claim_money of withdrawals": (claim | {"lane": "withdrawal"}, 120),
         "boleto.give_up": (
@@ -334,7 +334,9 @@ async def test_a_claim_planned_while_many_orders_wait_looks_up_sandbox_clocks_by
         conn: Any = await asyncpg.connect(url)
         for number, name in enumerate(("bank_order.claim_pix", "bank_order.claim_boletos")):
             await conn.execute(f"PREPARE asked_{number} AS {sql.STATEMENTS[name].text}")
-            raw = await conn.fetchval(f"EXPLAIN (FORMAT JSON) EXECUTE asked_{number}(NULL, NULL, NULL, NULL, NULL)")
+            raw = await conn.fetchval(
+                f"EXPLAIN (FORMAT JSON) EXECUTE asked_{number}(NULL, NULL, NULL, NULL, NULL, NULL)"
+            )
             plan = msgspec.json.decode(raw)[0]["Plan"]
             (clocks,) = [node for node in _nodes(plan) if node.get("Relation Name") == "sandbox_clock"]
             assert "account_id" in clocks.get("Index Cond", ""), raw

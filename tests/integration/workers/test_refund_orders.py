@@ -20,6 +20,7 @@ from banks.simulated.bank import PayerPix, SimulatedBank
 from banks.simulated.boletos import new_end_to_end_id
 from banks.simulated.returns import ReturnRules
 from banks.transfers import NO_TRANSFERS, PIX_UNKNOWN, Return, Sent, Transfer
+from commands.bank_orders.kinds import OrderLane
 from commands.charges.pay import BoletoPaymentFacts, Confirmation, confirm_payments
 from commands.money.refund import NewRefund, TransferDestination, begin_refunds
 from domain.instants import to_millisecond
@@ -454,7 +455,7 @@ async def test_a_refund_that_does_not_settle_at_the_bank_is_credited_back_to_the
 async def test_a_refund_is_sent_once_when_a_worker_dies_after_the_bank_accepted_it(env: Environment) -> None:
     charge_id = await env.paid()
     refund_id = await env.refund(charge_id)
-    (order,) = await RefundOrderWorker(env.context, Mode.PRODUCTION)._claim(10)
+    (order,) = await RefundOrderWorker(env.context, Mode.PRODUCTION)._claim(OrderLane.REFUND, 10)
     end_to_end_id = msgspec.json.decode(order.request)["end_to_end_id"]
     await env.context.banks.production[BANK].transfers.return_pix(
         Return(id=refund_id.hex, end_to_end_id=end_to_end_id, amount_cents=1000)
@@ -473,7 +474,7 @@ async def test_a_slow_worker_does_not_change_a_refund_that_another_worker_ended(
     charge_id = await env.paid()
     refund_id = await env.refund(charge_id)
     slow = RefundOrderWorker(env.context, Mode.PRODUCTION)
-    (order,) = await slow._claim(10)
+    (order,) = await slow._claim(OrderLane.REFUND, 10)
     await env.pool.execute("UPDATE bank_order SET lease_until = '-infinity' WHERE order_id = $1", order.order_id)
     await release_orders(env.context)
     await env.run_worker(charge_id)

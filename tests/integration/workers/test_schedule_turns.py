@@ -12,11 +12,14 @@ from banks.simulated.bank import PRODUCTION, SimulatedBank
 from commands.schedules import CLAIMED_MAX, NewSchedule, create_schedule
 from domain.schedules.recurrence import Frequency, Recurrence, issue_at
 from runtime.ids import new_id, new_token
-from runtime.postgres import open_pool, transaction
+from runtime.postgres import open_pool, session, transaction
 from runtime.seal import SCHEDULE_PAYER, Seal
 from tests.support.banking import SECRET_KEY, fill, make_account, utc_now, worker_context
 from tests.support.database import own_database
 from workers.context import Context
+from workers.orders.boleto import claim as claim_boletos
+from workers.orders.lease import LEASE
+from workers.orders.pix import claim as claim_cobs
 from workers.schedules import ORDERED_MAX, SCAN_MAX, WINDOW, ScheduleWorker
 
 SEAL = Seal(bytes.fromhex(SECRET_KEY))
@@ -99,6 +102,27 @@ async def test_a_search_for_due_accounts_resumes_where_the_last_one_stopped(
     for _ in range(4):
         await morning.worker.drain()
     assert [await morning.issued(each) for each in others] == [1] * 5
+
+
+@pytest.mark.parametrize("payment_method", ["pix", "boleto"])
+async def test_registrations_of_schedules_are_behind_those_of_requests(morning: Morning, payment_method: str) -> None:
+    """They are taken up while nothing else is due."""
+    await morning.account(5, payment_method=payment_method)
+    address = b'{"street": "Rua A", "city": "Recife", "state": "PE", "zip_code": "50000000"}'
+    await morning.pool.execute("UPDATE account SET address = $1", address)
+    await morning.worker.drain()
+    lane, claim = ("pix", claim_cobs) if payment_method == "pix" else ("boleto", claim_boletos)
+    requested = await morning.pool.fetchval(
+        "UPDATE bank_order SET due_at = created_at WHERE order_id ="
+        " (SELECT order_id FROM bank_order ORDER BY order_id DESC LIMIT 1) RETURNING order_id"
+    )
+    async with session(morning.pool) as conn:
+        for left in (1, 4):
+            claimed = await claim(
+                conn, lane=lane, test=False, since=None, now=morning.context.now(), limit=left, lease=LEASE
+            )
+            assert len(claimed) == left
+            assert (requested in {each.order_id for each in claimed}) == (left == 1)
 
 
 async def test_an_account_at_its_limit_of_boletos_under_way_orders_no_more_until_one_ends(morning: Morning) -> None:

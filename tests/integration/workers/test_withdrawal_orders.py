@@ -55,7 +55,7 @@ from tests.support.wallet import balance_of, credit_wallet
 from workers.context import Context
 from workers.incoming.sent_transfers import book_sent, reconcile_sent
 from workers.incoming.statement import find_transfers, find_withdrawals_not_listed
-from workers.orders.lease import LOST_CALL_WATCH, Later, do_order, drain_lane, release_orders
+from workers.orders.lease import LOST_CALL_WATCH, Later, do_order, drain_lanes, release_orders
 from workers.orders.outgoing import BACKOFF_S, SILENT_S, MoneyOrder, MoneyOutcome
 from workers.orders.pix import drain_orders
 from workers.orders.refund import RefundOrderWorker
@@ -558,7 +558,7 @@ async def test_a_worker_that_stalled_past_its_time_for_calls_sends_no_withdrawal
         time.sleep(0.3)  # longer than its time for bank calls
         return claimed
 
-    assert await drain_lane(env.context, claim, worker._ask, worker._store, at_once=1, call_s=0.2) == 1
+    assert await drain_lanes(env.context, claim, ask=worker._ask, store=worker._store, at_once=1, call_s=0.2) == 1
     assert (await env.status(withdrawal_id), env.transfer_requests()) == (("pending", None), [])
     await env.end_lease(withdrawal_id)
     await env.run_worker()
