@@ -27,7 +27,7 @@ from domain.instants import SAO_PAULO, day_ends, to_millisecond
 from domain.merchants.address import is_complete
 from domain.schedules.recurrence import Frequency, Recurrence, issue_at
 from domain.schedules.terms import ScheduleTerms, terms_of_charge
-from runtime.coordination.due_times import Later
+from runtime.coordination.due_times import LateDueTimes
 from runtime.ids import new_id
 from runtime.seal import CHARGE_PAYER, SCHEDULE_PAYER, Seal
 from sql import Connection
@@ -42,7 +42,7 @@ BOLETO_LOOK: Final = timedelta(seconds=2)
 BOLETO_DEADLINE: Final = timedelta(minutes=5)
 """Deadline of a registration. No API request waits for it, so a slow bank has time; a bank that stays silent is asked
 again by a later order."""
-BEHIND_REQUESTS: Final = Later(BOLETO_DEADLINE * 0.8)
+BEHIND_REQUESTS: Final = LateDueTimes(BOLETO_DEADLINE * 0.8)
 """Registrations for schedules are taken up at once while the bank keeps up, and else only after those of requests:
 thousands of schedules are due at the same moment, and a boleto that is requested waits for ten seconds."""
 RETRIES: Final = tuple(timedelta(minutes=each) for each in (1, 5, 15, 60))

@@ -20,7 +20,7 @@ from commands.charges.issuer import Issuer, br_code_at
 from domain.instants import iso, to_millisecond
 from domain.mode import Owner
 from readmodels.charges.charge import ChargeDoc
-from runtime.coordination.due_times import DueTimes, Later
+from runtime.coordination.due_times import LateDueTimes, DueTimes
 from runtime.ids import new_id, page_token
 from sql import Connection
 
@@ -106,7 +106,7 @@ async def create_pix(conn: Connection, items: Sequence[NewPix]) -> set[UUID]:
 
 
 def compose_pix(
-    creation: Creation, location: PixLocation, *, traced: bool = False, due_times: DueTimes | Later | None = None
+    creation: Creation, location: PixLocation, *, traced: bool = False, due_times: DueTimes | LateDueTimes | None = None
 ) -> NewPix:
     """Returns the charge to write, with the order to register its cob at the bank, due at once or as `due_times` say. A
     test charge has no order, unless X-Sandbox-Bank sets the bank's answer, or the request is `traced` and the call to

@@ -42,7 +42,7 @@ class DueTimes:
         self._owners_max = max(_OWNERS_KEPT_MIN, 2 * len(self._next_free_s))
 
 
-class Later:
+class LateDueTimes:
     """Due times of orders that nobody waits for: behind the orders that are placed in the next `delay`."""
 
     def __init__(self, delay: timedelta) -> None:

@@ -5,6 +5,7 @@ which is tried until the bank's books equal ours (workers/orders/boleto_reconcil
 charge's change in one transaction.
 """
 
+from collections import defaultdict
 from collections.abc import Awaitable, Callable, Sequence
 from datetime import datetime, timedelta
 from functools import partial
@@ -59,7 +60,7 @@ from workers.orders.lease import (
     settle,
     store_with_retry,
 )
-from workers.orders.queue_head import QueueHead
+from workers.orders.queue_head import QueueHead, QueueHeads
 
 LANES: Final = (OrderLane.BOLETO, OrderLane.BOLETO_CHANGE, OrderLane.RECONCILIATION)
 """A bank that registers boletos may hang when it is asked to change or to show one, and an outage leaves many to be
@@ -102,7 +103,7 @@ class BoletoOrderWorker:
     def __init__(self, context: Context, mode: Mode) -> None:
         self._context = context
         self._mode = mode
-        self._queue_heads = {lane: QueueHead() for lane in LANES}
+        self._queue_heads: QueueHeads = defaultdict(QueueHead)
         self._issue_batcher: Batcher[RegistrationResult, bool] = Batcher(
             self._issue_charges, lanes=2, batch_max=ISSUED_MAX
         )

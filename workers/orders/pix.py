@@ -5,7 +5,8 @@ Many orders for the simulated bank are carried out together; a real bank is aske
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from datetime import date, datetime
 from functools import partial
 from typing import Any, Final
@@ -52,7 +53,7 @@ from workers.orders.pix_requests import (
     read_terms,
     simulated_pix,
 )
-from workers.orders.queue_head import QueueHead
+from workers.orders.queue_head import QueueHead, QueueHeads
 
 BACKOFF_S: Final = (0.5, 1.0, 2.0, 5.0, 15.0, 25.0)
 FAILURE_CODE = "BANK_REFUSED"
@@ -81,22 +82,14 @@ callback_refused = sql.run("bank_order.callback_refused")
 
 _read_revision = msgspec.json.Decoder(CobRevision).decode
 
-Answer = Done[None] | Rejected | Unknown
-"""The outcome of an order."""
-
+Answer = Done[None] | Rejected | Unknown  # of an order
 DONE: Final = Done(None)
 
 
-def queue_heads() -> dict[OrderLane, QueueHead]:
-    """The lanes of this worker."""
-    return {lane: QueueHead() for lane in (OrderLane.PIX, OrderLane.PIX_CHANGE)}
-
-
-async def drain_orders(context: Context, mode: Mode, heads: Mapping[OrderLane, QueueHead] | None = None) -> int:
+async def drain_orders(context: Context, mode: Mode, heads: QueueHeads | None = None) -> int:
     """Do what is due in one mode; returns how many orders were taken up. One slow answer holds up no other order, and
-    cobs that the bank does not remove hold up no cob that it registers. `heads` are those of the calls before, if there
-    were any."""
-    heads = heads or queue_heads()
+    a bank that removes no cob still registers them. `heads` are those of the calls before, if there were any."""
+    heads = defaultdict(QueueHead) if heads is None else heads
     pace = context.settings.pace
     callback_keys = _CallbackKeys(context)
     batcher: Batcher[PixOrder, None] = Batcher(partial(_store_done, context), lanes=2, batch_max=_DONE_STORED_MAX)
@@ -132,7 +125,7 @@ async def drain_orders(context: Context, mode: Mode, heads: Mapping[OrderLane, Q
         return begun
 
     return await run_batched(
-        *(partial(claim_some, lane) for lane in heads),
+        *(partial(claim_some, lane) for lane in (OrderLane.PIX, OrderLane.PIX_CHANGE)),
         begin=begin,
         at_once=pace.bank_pix_calls,
         batch_max=pace.orders_claimed,

@@ -7,9 +7,12 @@ every few seconds.
 """
 
 import time
+from collections import defaultdict
 from collections.abc import Awaitable, Callable, Sequence
 from datetime import datetime, timedelta
-from typing import Final, Protocol, TypeVar
+from typing import Final, Protocol, TypeAlias, TypeVar
+
+from commands.bank_orders.kinds import OrderLane
 
 LATE: Final = timedelta(seconds=30)
 """An order is due by the clock of the process that writes it, and visible once it is committed. One that appears later
@@ -49,3 +52,7 @@ class QueueHead:
         if due_instants := [each.due_at for each in claimed if each.due_at <= now]:
             self._since = max(due_instants) - LATE
         return claimed
+
+
+QueueHeads: TypeAlias = defaultdict[OrderLane, QueueHead]
+"""The heads of the lanes of one worker."""
