@@ -20,7 +20,7 @@ from commands.charges.issuer import Issuer, br_code_at
 from domain.instants import iso, to_millisecond
 from domain.mode import Owner
 from readmodels.charges.charge import ChargeDoc
-from runtime.coordination.due_times import LateDueTimes, DueTimes
+from runtime.coordination.due_times import DueTimes, LateDueTimes
 from runtime.ids import new_id, page_token
 from sql import Connection
 
