@@ -26,20 +26,6 @@ _ASKED_AT_ONCE_MAX: Final = 16
 _ANSWERS_TIMEOUT_S: Final = 45.0
 
 
-async def run_concurrently(
-    claim: Callable[[int], Awaitable[Sequence[Order]]],
-    do: Callable[[Order], Coroutine[Any, Any, None]],
-    *,
-    at_once: int,
-    batch_max: int = BATCH,
-    stopping: asyncio.Event | None = None,
-) -> int:
-    """Claim and do orders, at most `at_once` at a time, until nothing is due and all are done; returns how many."""
-    return await run_batched(
-        claim, lambda orders: [do(order) for order in orders], at_once=at_once, batch_max=batch_max, stopping=stopping
-    )
-
-
 async def run_batched(
     claim: Callable[[int], Awaitable[Sequence[Order]]],
     begin: Callable[[Sequence[Order]], Iterable[Coroutine[Any, Any, None]]],
@@ -47,9 +33,10 @@ async def run_batched(
     at_once: int,
     batch_max: int = BATCH,
     look_s: float = LOOK_S,
-    stopping: asyncio.Event | None = None,
+    stopping: asyncio.Event,
 ) -> int:
-    """As `run_concurrently`, but orders that are claimed together may be begun together.
+    """Claim and do orders, at most `at_once` at a time, until nothing is due and all are done; returns how many. Orders
+    that are claimed together may be begun together.
 
     It goes on for as long as orders come. Once `stopping` is set it claims nothing new and returns when all are done.
     """
@@ -63,7 +50,7 @@ async def run_batched(
             free = at_once - len(tasks)
             claimed: Sequence[Order] = []
             wait_s = look_s
-            if free > 0 and (stopping is None or not stopping.is_set()):
+            if free > 0 and not stopping.is_set():
                 if tasks and (early_s := claimed_at + CLAIM_INTERVAL_S_MIN - clock()) > 0:
                     await asyncio.sleep(early_s)
                 claimed_at = clock()
