@@ -113,9 +113,7 @@ class Environment:
                 " WHERE number = $1", number,
             )  # fmt: skip
         (payment,) = await simulated.boletos.pay(number, rail=cast(Any, rail), tell=False)
-        of = BoletoPaymentFacts(
-            source=f"{number}/{cents}", method=rail, nosso_numero=number, integrador_code=None, txid=None
-        )
+        of = BoletoPaymentFacts(source=f"{number}/{cents}", method=rail, nosso_numero=number, txid=None)
         await self._confirm(Confirmation(
             charge_id=charge_id, end_to_end_id=payment.end_to_end_id, amount_cents=cents, paid_at=utc_now(), boleto=of,
         ))  # fmt: skip
