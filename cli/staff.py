@@ -104,7 +104,7 @@ def _change_and_audit(
 ) -> None:
     """Changes a member of staff, with a line in the audit log and a mail to all admins, as when an admin does it.
     Refused(VALIDATION_ERROR) with fields.email when `command` finds nobody."""
-    from commands.people.audit import write_platform_audit
+    from commands.people.audit import audit_for_platform
     from commands.people.tell import mail_admins
     from domain.errors import Code, Refused
 
@@ -116,7 +116,7 @@ def _change_and_audit(
         await mail_admins(conn, action, mail_facts, now=now, seal=await checked_seal(conn))
         if not await command(conn):
             raise Refused(Code.VALIDATION_ERROR, fields={"email": "is not of the staff"})
-        await write_platform_audit(conn, email, action, facts, by, now=now)
+        await audit_for_platform(conn, email, action, facts, by, now=now)
 
     in_transaction(mail_and_change)
 

@@ -26,33 +26,16 @@ _ASKED_AT_ONCE_MAX: Final = 16
 _ANSWERS_TIMEOUT_S: Final = 45.0
 
 
-async def run_concurrently(
-    *claims: Callable[[int], Awaitable[Sequence[Order]]],
-    do: Callable[[Order], Coroutine[Any, Any, None]],
-    at_once: int,
-    batch_max: int = BATCH,
-    stopping: asyncio.Event | None = None,
-) -> int:
-    """Claim and do orders, at most `at_once` of each claim at a time, until nothing is due and all are done; returns
-    how many."""
-    return await run_batched(
-        *claims,
-        begin=lambda orders: [do(order) for order in orders],
-        at_once=at_once,
-        batch_max=batch_max,
-        stopping=stopping,
-    )
-
-
 async def run_batched(
     *claims: Callable[[int], Awaitable[Sequence[Order]]],
     begin: Callable[[Sequence[Order]], Iterable[Coroutine[Any, Any, None]]],
     at_once: int,
     batch_max: int = BATCH,
     look_s: float = LOOK_S,
-    stopping: asyncio.Event | None = None,
+    stopping: asyncio.Event,
 ) -> int:
-    """As `run_concurrently`, but orders that are claimed together may be begun together.
+    """Claim and do orders until nothing is due and all are done; returns how many. Orders that are claimed together may
+    be begun together.
 
     It goes on for as long as orders come. Once `stopping` is set it claims nothing new and returns when all are done.
     Each claim has `at_once` places of its own: calls of one kind that hang keep no other kind from the bank.
@@ -69,7 +52,7 @@ async def run_batched(
         # No rounds that end by waiting for all: the slowest answer of a round would hold up the next round.
         while True:
             wait_s = look_s
-            for claim in () if stopping is not None and stopping.is_set() else claims:
+            for claim in () if stopping.is_set() else claims:
                 if free(claim) <= 0:
                     continue
                 if tasks and (early_s := claimed_at + CLAIM_INTERVAL_S_MIN - clock()) > 0:

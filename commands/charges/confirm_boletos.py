@@ -217,10 +217,10 @@ def _confirmation(
             source=f"{state.number}/{before_cents + part.amount_cents}",
             method="pix" if by_pix else "boleto",
             nosso_numero=state.number,
-            integrador_code=boleto.integrador_code,
             txid=state.txid if by_pix else None,
         ),
         owed=agreed.owed(part.amount_cents, paid_at, reported),
+        integrador_code=boleto.integrador_code,
     )
 
 

@@ -35,7 +35,6 @@ class BoletoPaymentFacts(Struct, frozen=True, kw_only=True):
     """The identity of the payment: the payment of a boleto has no reliable endToEndId."""
     method: str
     nosso_numero: str
-    integrador_code: str | None
     txid: str | None
 
 
@@ -52,7 +51,7 @@ class Confirmation(Struct, frozen=True, kw_only=True):
     boleto: BoletoPaymentFacts | None = None
     owed: Owed = Owed()
     integrador_code: str | None = None
-    """Set for the PIX leg of a dual charge; a boleto's integrator code is in `boleto`."""
+    """The integrator code of a boleto or a dual charge."""
     request_id: str | None = None
     """That of the bank's callback, if one reported the payment."""
 
@@ -251,11 +250,10 @@ def _payment_fields(charge: Charge, payment: Payment, confirmed: Confirmation, *
         "interest_cents": owed.interest_cents,
         "fine_cents": owed.fine_cents,
         "discount_cents": owed.discount_cents,
+        "txid": charge.charge_id.hex if boleto is None else boleto.txid,
+        "integrador_code": confirmed.integrador_code,
     }
-    if boleto is None:
-        optional |= {"txid": charge.charge_id.hex, "integrador_code": confirmed.integrador_code}
-    else:
+    if boleto is not None:
         fields["nosso_numero"] = boleto.nosso_numero
-        optional |= {"txid": boleto.txid, "integrador_code": boleto.integrador_code}
     fields.update({name: value for name, value in optional.items() if value})
     return fields

@@ -217,13 +217,7 @@ def _confirmation(
     boleto = None
     if money.kind == "boleto_unknown":
         assert money.reference is not None
-        boleto = BoletoPaymentFacts(
-            source=money.source,
-            method="boleto",
-            nosso_numero=money.reference,
-            integrador_code=integrador_code,
-            txid=None,
-        )
+        boleto = BoletoPaymentFacts(source=money.source, method="boleto", nosso_numero=money.reference, txid=None)
     return Confirmation(
         charge_id=charge_id,
         end_to_end_id=money.source if boleto is None else None,

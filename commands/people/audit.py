@@ -74,18 +74,11 @@ async def audit_for_account(
 
 
 async def audit_for_platform(
-    conn: Connection, account_id: UUID, action: str, facts: dict[str, Any], origin: Origin, *, now: datetime
+    conn: Connection, subject: UUID | str, action: str, facts: Mapping[str, Any], origin: Origin, *, now: datetime
 ) -> None:
-    """Store an action on an account in the platform's log, for the operator at the command line; the forms of staff
-    store theirs."""
-    await write_platform_audit(conn, str(account_id), action, facts, origin, now=now)
-
-
-async def write_platform_audit(
-    conn: Connection, subject: str, action: str, facts: Mapping[str, Any], origin: Origin, *, now: datetime
-) -> None:
-    """Store an action in the platform's log; `subject` names its object, which need not be an account."""
-    await _write_entry(conn, PLATFORM, origin.email, action, subject, facts, origin, now=now)
+    """Store an action in the platform's log, for the operator at the command line; the forms of staff store theirs.
+    `subject` is the account, or the name of another object."""
+    await _write_entry(conn, PLATFORM, origin.email, action, str(subject), facts, origin, now=now)
 
 
 async def staff_has_done(conn: Connection, account_id: UUID, actions: Sequence[str], *, by: str) -> bool:

@@ -41,21 +41,8 @@ class LinkPurpose(Struct, frozen=True):
     account_id: UUID | None = None
 
 
-class NewLink(Struct, frozen=True, kw_only=True):
-    """The content of a mail with a link. `token` is None for an invitation to an e-mail that already signs in to
-    another account. `fresh`: no password was chosen yet; `account_id` is PLATFORM for staff."""
-
-    token: str | None
-    account_id: UUID
-    account: str
-    role: str
-    name: str | None
-    fresh: bool
-    invited_by: str | None = None
-
-
 class LinkHolder(Struct, frozen=True, kw_only=True):
-    """The person a sign-in link is sent to. `account_id` is PLATFORM for staff."""
+    """The person a sign-in link is sent to. `account_id` is PLATFORM for staff; `fresh`: no password was chosen yet."""
 
     email: str
     account_id: UUID
@@ -63,6 +50,15 @@ class LinkHolder(Struct, frozen=True, kw_only=True):
     role: str
     name: str | None
     fresh: bool
+
+
+class NewLink(Struct, frozen=True, kw_only=True):
+    """The content of a mail with a link. `token` is None for an invitation to an e-mail that already signs in to
+    another account."""
+
+    token: str | None
+    holder: LinkHolder
+    invited_by: str | None = None
 
 
 class _Person(Struct, frozen=True):
@@ -126,15 +122,7 @@ async def make_link(
     if invitation is None:
         return None
     if person is not None:
-        holder = _holder_from_invitation(invitation)
-        return NewLink(
-            token=None,
-            account_id=holder.account_id,
-            account=holder.account,
-            role=holder.role,
-            name=holder.name,
-            fresh=True,
-        )
+        return NewLink(token=None, holder=_holder_from_invitation(invitation))
     return await _new_link(conn, link_id, _holder_from_invitation(invitation), invitation, now=now, seal=seal)
 
 
@@ -206,11 +194,7 @@ async def _new_link(
         return None
     return NewLink(
         token=urlsafe_b64encode(raw).decode().rstrip("="),
-        account_id=holder.account_id,
-        account=holder.account,
-        role=holder.role,
-        name=holder.name,
-        fresh=holder.fresh,
+        holder=holder,
         invited_by=None if invitation is None else invitation.invited_by,
     )
 

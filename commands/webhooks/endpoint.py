@@ -80,6 +80,15 @@ async def set_endpoint(
     return SetEndpoint(stored.endpoint_id, seal.open(stored.secret_sealed, WEBHOOK_SECRET, account_id).decode())
 
 
+async def move_endpoint(
+    conn: Connection, account_id: UUID, url: str, *, allow_private: bool, now: datetime, seal: Seal, chance: bytes
+) -> None:
+    """Like `set_endpoint`, but refuses (VALIDATION_ERROR) without an endpoint."""
+    if await _lock_endpoint(conn, account_id=account_id) is None:
+        raise _no_endpoint()
+    await set_endpoint(conn, account_id, url, allow_private=allow_private, now=now, seal=seal, chance=chance)
+
+
 async def rotate_secret(conn: Connection, account_id: UUID, *, now: datetime, seal: Seal, chance: bytes) -> SetEndpoint:
     """Sign with a new secret from now on. The previous secret signs too for 24 h, and each older one for the rest of
     its own 24 h. Refuses (VALIDATION_ERROR) without an endpoint, and while OLD_SECRETS_MAX old secrets still sign."""

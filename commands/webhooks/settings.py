@@ -1,15 +1,13 @@
-"""Move a webhook endpoint, and send it a trial event."""
+"""Send a trial event to a webhook endpoint."""
 
 from datetime import datetime
 from uuid import UUID
 
-import sql
 from commands.bank_orders.pix_locations import take_one
 from commands.charges.change import change_charges
 from commands.charges.create_pix import Creation, compose_pix, create_pix
 from commands.charges.issuer import find_issuer
 from commands.charges.pay import simulated_payment
-from commands.webhooks.address import AddressFault, fault_of
 from domain.errors import Code, Refused
 from domain.instants import to_millisecond
 from domain.merchants.fees import FeeTerms
@@ -22,22 +20,6 @@ from sql import Connection
 TRIAL_CENTS = 100
 TRIAL_DESCRIPTION = "Teste do webhook, pelo painel"
 _TRIAL_LIFETIME_S = 3_600
-
-
-_move_endpoint = sql.maybe("webhook_settings.move", UUID)
-
-
-async def move_endpoint(conn: Connection, account_id: UUID, url: str, *, allow_private: bool) -> None:
-    """Send this account's events to `url` from now on, signed with the same secret as before.
-
-    Refused(VALIDATION_ERROR) for a URL that is not allowed, and for an account without an endpoint. `check_address`
-    resolves the name beforehand.
-    """
-    fault = fault_of(url, allow_private=allow_private)
-    if fault is None and await _move_endpoint(conn, account_id=account_id, url=url) is None:
-        fault = AddressFault.NONE
-    if fault is not None:
-        raise Refused(Code.VALIDATION_ERROR, fields={"url": fault})
 
 
 async def send_trial(

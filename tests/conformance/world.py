@@ -169,9 +169,7 @@ class World:
         number = await self.pool.fetchval(
             "SELECT doc->>'nosso_numero' FROM charge_view WHERE charge_id = $1", UUID(charge_id)
         )
-        of = BoletoPaymentFacts(
-            source=secrets.token_hex(10), method="boleto", nosso_numero=number, integrador_code=None, txid=None
-        )
+        of = BoletoPaymentFacts(source=secrets.token_hex(10), method="boleto", nosso_numero=number, txid=None)
         await self._record_payment(charge_id, 15_000, days_ago=0, end_to_end_id=None, boleto=of)
         return charge_id
 

@@ -103,9 +103,7 @@ class Environment:
             charge_id = await issue_boleto_in_the_past(
                 system, cast(Any, books), client, test=test, due_on=today() + timedelta(days=5), amount_cents=cents
             )
-        of = BoletoPaymentFacts(
-            source=secrets.token_hex(10), method=rail, nosso_numero="0" * 20, integrador_code=None, txid=None
-        )
+        of = BoletoPaymentFacts(source=secrets.token_hex(10), method=rail, nosso_numero="0" * 20, txid=None)
         await self.record_payment(charge_id, cents, pix=pix, boleto=of, days_ago=days_ago)
         return charge_id
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import pytest
 
-from workers.concurrency import run_concurrently
+from workers.concurrency import run_batched
 
 
 async def test_a_started_order_finishes_while_claiming_fails_because_postgresql_is_down() -> None:
@@ -25,7 +25,7 @@ async def test_a_started_order_finishes_while_claiming_fails_because_postgresql_
         finished.append(order)
 
     with pytest.raises(ConnectionRefusedError):
-        await run_concurrently(claim, do=do, at_once=4)
+        await run_batched(claim, begin=lambda orders: map(do, orders), at_once=4, stopping=asyncio.Event())
     assert finished == [1]
     assert rounds > 2  # it kept trying to claim meanwhile
 
@@ -49,8 +49,8 @@ async def test_one_slow_answer_does_not_delay_600_other_orders() -> None:
             slow_may_end.set()
 
     async with asyncio.timeout(30):
-        assert await run_concurrently(claim, do=do, at_once=4) == many
-    assert done == many
+        executed = await run_batched(claim, begin=lambda orders: map(do, orders), at_once=4, stopping=asyncio.Event())
+    assert executed == done == many
 
 
 async def test_a_stopping_worker_claims_no_new_order_and_finishes_those_in_flight() -> None:
@@ -69,6 +69,6 @@ async def test_a_stopping_worker_claims_no_new_order_and_finishes_those_in_fligh
         finished.append(order)
 
     async with asyncio.timeout(30):
-        executed = await run_concurrently(claim, do=do, at_once=100, stopping=stopping)
+        executed = await run_batched(claim, begin=lambda orders: map(do, orders), at_once=100, stopping=stopping)
     assert executed == len(started) < 10  # one every 20 ms until it was stopped
     assert sorted(finished) == started

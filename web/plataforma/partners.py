@@ -20,7 +20,7 @@ from commands.merchants.share_proposals import (
     propose_share,
     withdraw_share,
 )
-from commands.people.audit import write_platform_audit
+from commands.people.audit import audit_for_platform
 from domain.errors import Code, Refused
 from domain.identifiers import parse_id
 from domain.merchants.partners import ALONE_BPS_MAX, needs_second
@@ -76,7 +76,7 @@ async def create(request: PageRequest) -> Response[Any]:
                     )
                     # A second row: the one of `change` was written before the code existed, and the confirmation of
                     # the share is logged under the code.
-                    await write_platform_audit(
+                    await audit_for_platform(
                         conn, partner.integrador_code, PROPOSED, facts, request.origin, now=request.now
                     )
             return request.go("/plataforma/parceiros", done="parceiro-proposto" if takes_two else "parceiro")

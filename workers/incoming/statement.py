@@ -77,19 +77,9 @@ class _NotListed(Struct, frozen=True, gc=False):
     charge_id: UUID
 
 
-class _RefundNotListed(Struct, frozen=True, gc=False):
-    refund_id: UUID
-    here_cents: int
-    account_id: UUID
+class _SentMoney(Struct, frozen=True, gc=False):
+    """A refund or a withdrawal."""
 
-
-class _WithdrawalNotListed(Struct, frozen=True, gc=False):
-    withdrawal_id: UUID
-    here_cents: int
-    account_id: UUID
-
-
-class _Transfer(Struct, frozen=True, gc=False):
     id: UUID
     here_cents: int | None
     account_id: UUID | None
@@ -105,9 +95,9 @@ find_pix_not_listed = sql.many("statement.pix_not_listed", _NotListed)
 find_boletos = sql.many("statement.boletos", _BookedItem)
 find_boletos_not_listed = sql.many("statement.boletos_not_listed", _NotListed)
 find_returns = sql.many("statement.returns", _BookedItem)
-find_refunds_not_listed = sql.many("statement.refunds_not_listed", _RefundNotListed)
-find_transfers = sql.many("statement.transfers", _Transfer)
-find_withdrawals_not_listed = sql.many("statement.withdrawals_not_listed", _WithdrawalNotListed)
+find_refunds_not_listed = sql.many("statement.refunds_not_listed", _SentMoney)
+find_transfers = sql.many("statement.transfers", _SentMoney)
+find_withdrawals_not_listed = sql.many("statement.withdrawals_not_listed", _SentMoney)
 find_accounts_of_keys = sql.many("statement.accounts_of_keys", _AccountOfKey)
 
 
@@ -298,14 +288,7 @@ class _BankStatement:
         """Report withdrawals that succeeded here and that no bank lists as sent."""
         async with session(self._context.pool) as conn:
             rows = await find_withdrawals_not_listed(conn, **self._id_range(), listed=list(listed))
-        for row in rows:
-            self._add_difference(
-                "transfer",
-                "missing_at_bank",
-                row.withdrawal_id.hex,
-                here_cents=row.here_cents,
-                account_id=row.account_id,
-            )
+        self._report_missing_at_bank("transfer", rows)
 
     async def _report_transfers(self, sent: dict[str, SentTransfer], ids: dict[str, UUID | None]) -> None:
         async with session(self._context.pool) as conn:
@@ -340,9 +323,12 @@ class _BankStatement:
             rows = await find_refunds_not_listed(
                 conn, **self._id_range(), bank=self._bank, transfers=transfers, listed=list(listed)
             )
+        self._report_missing_at_bank(kind, rows)
+
+    def _report_missing_at_bank(self, kind: str, rows: Sequence[_SentMoney]) -> None:
         for row in rows:
             self._add_difference(
-                kind, "missing_at_bank", row.refund_id.hex, here_cents=row.here_cents, account_id=row.account_id
+                kind, "missing_at_bank", row.id.hex, here_cents=row.here_cents, account_id=row.account_id
             )
 
     def _id_range(self) -> dict[str, Any]:

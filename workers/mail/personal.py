@@ -34,16 +34,16 @@ async def personal_letter(
             # The e-mail that somebody typed belongs to nobody: the mail is not kept.
             await drop(conn, mail_id=mail_id)
             return None
-    app_url = context.settings.app_url
+    app_url, holder = context.settings.app_url, link.holder
     if link.token is None:
-        return other_account_letter(account=link.account, app_url=app_url)
-    staff = link.account_id == PLATFORM
+        return other_account_letter(account=holder.account, app_url=app_url)
+    staff = holder.account_id == PLATFORM
     root = "/plataforma" if staff else "/painel"
     return link_letter(
-        account=link.account,
-        role=link.role,
-        name=link.name,
-        fresh=link.fresh,
+        account=holder.account,
+        role=holder.role,
+        name=holder.name,
+        fresh=holder.fresh,
         invited_by=link.invited_by,
         link=f"{app_url}{root}/recuperar/{link.token}",
         minutes=int(HOLDS.total_seconds()) // 60,

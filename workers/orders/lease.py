@@ -23,7 +23,7 @@ from commands.bank_orders.kinds import OrderKind, OrderLane
 from domain.mode import Mode
 from runtime.postgres import DB_UNAVAILABLE, session
 from sql import Connection
-from workers.concurrency import run_concurrently
+from workers.concurrency import run_batched
 from workers.context import Context
 
 if TYPE_CHECKING:
@@ -144,12 +144,12 @@ async def drain_lanes(
         until = clock() + call_s  # taken before the claim, whose answer may come long after the lease has begun
         return await claim(limit)
 
-    def do(order: Order) -> Coroutine[Any, Any, None]:
-        return do_order(context, order, ask, store, until=until)
+    def begin(orders: Sequence[Order]) -> list[Coroutine[Any, Any, None]]:
+        return [do_order(context, order, ask, store, until=until) for order in orders]
 
-    return await run_concurrently(
+    return await run_batched(
         *(partial(claim_some, claim) for claim in claims),
-        do=do,
+        begin=begin,
         at_once=at_once,
         batch_max=context.settings.pace.orders_claimed,
         stopping=context.stopping,

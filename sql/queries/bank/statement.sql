@@ -60,7 +60,7 @@ LEFT JOIN LATERAL (
 -- name: refunds_not_listed
 -- Succeeded refunds requested in this period that the bank did not list. `transfers`: those sent to a key; a transfer
 -- that was held and released by staff has no transfer_day, so held_refund is checked too.
-SELECT f.refund_id, f.amount_cents AS here_cents, f.account_id
+SELECT f.refund_id AS id, f.amount_cents AS here_cents, f.account_id
 FROM refund f
 JOIN charge c ON c.charge_id = f.charge_id
 WHERE f.refund_id >= :first_id AND f.refund_id < :last_id AND f.status = 'succeeded' AND NOT f.test AND c.bank = :bank
@@ -82,7 +82,7 @@ LEFT JOIN payment_reversal v ON f.status = 'failed' AND v.payment_id = f.payment
 
 -- name: withdrawals_not_listed
 -- As `refunds_not_listed`.
-SELECT w.withdrawal_id, w.amount_cents AS here_cents, w.account_id
+SELECT w.withdrawal_id AS id, w.amount_cents AS here_cents, w.account_id
 FROM withdrawal w
 WHERE w.withdrawal_id >= :first_id AND w.withdrawal_id < :last_id AND w.status = 'succeeded'
   AND w.withdrawal_id NOT IN (SELECT unnest(:listed::uuid[]))

@@ -26,22 +26,6 @@ JOIN webhook_lane l ON l.endpoint_id = e.endpoint_id
 WHERE e.account_id = :account_id
 ORDER BY l.test;
 
--- name: move
--- Changes the address of the endpoint: the secret and the undelivered events stay. Both lanes are reset, as at a first
--- registration.
-WITH endpoint AS (
-    UPDATE webhook_endpoint SET url = :url WHERE account_id = :account_id RETURNING endpoint_id
-), lanes AS (
-    UPDATE webhook_lane l
-    SET state = 'open', concurrency = 2, consecutive_failures = 0, failing_since = NULL, strained_by = '{}',
-        blocked_until = NULL, probes = 0, gone = 0, gone_since = NULL, paused_at = NULL, paused_reason = NULL,
-        holding = false,
-        releasing_since = CASE WHEN l.state = 'paused' THEN clock_timestamp() ELSE l.releasing_since END
-    FROM endpoint
-    WHERE l.endpoint_id = endpoint.endpoint_id
-)
-SELECT endpoint_id FROM endpoint;
-
 -- name: notices
 -- Index notice_of_account. The notices about webhooks that were mailed to the account's people.
 SELECT test, kind, event_type, at FROM notice

@@ -84,9 +84,7 @@ async def confirm_payment_of(
     now = datetime.now(UTC)
     each = confirmation(charge_id, cents, None)
     if boleto:
-        of = BoletoPaymentFacts(
-            source=secrets.token_hex(15), method="boleto", nosso_numero="0" * 20, integrador_code=None, txid=None
-        )
+        of = BoletoPaymentFacts(source=secrets.token_hex(15), method="boleto", nosso_numero="0" * 20, txid=None)
         each = msgspec.structs.replace(each, end_to_end_id=None, boleto=of)
     async with transaction(pool) as conn:
         (outcome,) = await confirm_payments(conn, [each], now=now, seal=SEAL, fees=fees)

@@ -132,9 +132,8 @@ async def test_owners_are_mailed_about_a_refund_to_a_key_but_not_about_a_devoluc
                 cast(Any, system), cast(Any, books), cast(Any, client), test=False, due_on=today() + timedelta(days=5)
             )
         of = BoletoPaymentFacts(
-            source=new_id().hex, method="pix" if end_to_end_id else "boleto", nosso_numero="0" * 20,
-            integrador_code=None, txid=None,
-        )  # fmt: skip
+            source=new_id().hex, method="pix" if end_to_end_id else "boleto", nosso_numero="0" * 20, txid=None
+        )
         paid = Confirmation(
             charge_id=UUID(charge_id), end_to_end_id=end_to_end_id, amount_cents=15_000, paid_at=now, boleto=of
         )

@@ -71,9 +71,7 @@ async def held_refund(pool: Pool, servers: Any, cents: int = 123_456) -> Held:
                 due_on=today() + timedelta(days=5), amount_cents=cents,
             )
         )  # fmt: skip
-    of = BoletoPaymentFacts(
-        source=secrets.token_hex(10), method="boleto", nosso_numero="0" * 20, integrador_code=None, txid=None
-    )
+    of = BoletoPaymentFacts(source=secrets.token_hex(10), method="boleto", nosso_numero="0" * 20, txid=None)
     paid = Confirmation(charge_id=charge_id, end_to_end_id=None, amount_cents=cents, paid_at=now, boleto=of)
     refund_id = new_id()
     asked = NewRefund(

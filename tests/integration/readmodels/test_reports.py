@@ -200,11 +200,11 @@ async def _record_a_day(pool: Pool, merchant: UUID, begins: datetime, codes: lis
 
 async def _pay_boleto(conn: Any, charge_id: UUID, cents: int, code: str) -> None:
     number = await conn.fetchval("SELECT nosso_numero FROM read_charge WHERE charge_id = $1", charge_id)
-    boleto = BoletoPaymentFacts(
-        source=f"{number}/{cents}", method="boleto", nosso_numero=number, integrador_code=code, txid=None
-    )
+    boleto = BoletoPaymentFacts(source=f"{number}/{cents}", method="boleto", nosso_numero=number, txid=None)
     now = datetime.now(UTC)
-    received = Confirmation(charge_id=charge_id, end_to_end_id=None, amount_cents=cents, paid_at=now, boleto=boleto)
+    received = Confirmation(
+        charge_id=charge_id, end_to_end_id=None, amount_cents=cents, paid_at=now, boleto=boleto, integrador_code=code
+    )
     async with conn.transaction():
         await confirm_payments(conn, [received], now=now, seal=SEAL, fees=NO_FEES)
 

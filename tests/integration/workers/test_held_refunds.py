@@ -150,7 +150,7 @@ async def test_a_released_refund_is_looked_for_among_transfers_and_not_among_dev
                 conn, bank=BANK, first_id=first_id(created_at - timedelta(seconds=1)),
                 last_id=first_id(created_at + timedelta(seconds=1)), transfers=transfers, listed=[], limit=1000,
             )  # fmt: skip
-        found[transfers] = refund_id in {row.refund_id for row in rows}
+        found[transfers] = refund_id in {row.id for row in rows}
     assert found == {False: False, True: True}
 
 

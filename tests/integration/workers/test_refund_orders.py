@@ -114,9 +114,7 @@ class Environment:
                 " WHERE number = $1", number,
             )  # fmt: skip
         (payment,) = await simulated.boletos.pay(number, rail=cast(Any, rail), tell=False)
-        of = BoletoPaymentFacts(
-            source=f"{number}/{cents}", method=rail, nosso_numero=number, integrador_code=None, txid=None
-        )
+        of = BoletoPaymentFacts(source=f"{number}/{cents}", method=rail, nosso_numero=number, txid=None)
         await self._confirm(Confirmation(
             charge_id=charge_id, end_to_end_id=payment.end_to_end_id, amount_cents=cents, paid_at=utc_now(), boleto=of,
         ))  # fmt: skip
@@ -234,7 +232,7 @@ async def comparisons_missing(env: Environment, refund_id: UUID, *, listed: bool
                 conn, first_id=first_id(utc_now() - timedelta(days=1)), last_id=first_id(utc_now() + timedelta(days=1)),
                 bank=BANK, transfers=transfers, listed=[refund_id] if listed else [], limit=10_000,
             )  # fmt: skip
-            told += [of for row in rows if row.refund_id == refund_id]
+            told += [of for row in rows if row.id == refund_id]
     return told
 
 

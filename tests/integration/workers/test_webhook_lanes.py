@@ -21,7 +21,6 @@ from commands.webhooks.endpoint import (
     set_endpoint,
 )
 from commands.webhooks.notices import claim_unmailed, mark_mailed
-from commands.webhooks.settings import move_endpoint
 from domain.errors import Refused
 from domain.events import EventKind
 from runtime.ids import new_id
@@ -369,7 +368,10 @@ async def test_answers_of_the_old_address_after_a_move_do_not_count_against_the_
             worker.jobs.wake(WEBHOOKS)
             await old.reached(1)
             async with transaction(pool) as conn:
-                await move_endpoint(conn, merchant.account_id, new.url, allow_private=True)
+                await set_endpoint(
+                    conn, merchant.account_id, new.url,
+                    allow_private=True, now=datetime.now(UTC), seal=SEAL, chance=bytes(32),
+                )  # fmt: skip
             before = await lane_of(pool, merchant)
 
             async def answered() -> bool:

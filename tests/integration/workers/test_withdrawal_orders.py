@@ -154,7 +154,7 @@ class Environment:
                 conn, first_id=first_id(after(-1)), last_id=first_id(after(1)), limit=10_000,
                 listed=[withdrawal_id] if listed else [],
             )  # fmt: skip
-        return withdrawal_id in {row.withdrawal_id for row in rows}
+        return withdrawal_id in {row.id for row in rows}
 
     async def balance(self) -> int:
         return await balance_of(self.pool, self.account)

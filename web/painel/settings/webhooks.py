@@ -12,13 +12,14 @@ from commands.webhooks.endpoint import (
     OLD_SECRETS_MAX,
     OVERLAP,
     choose_kinds,
+    move_endpoint,
     remove_endpoint,
     resume,
     revoke_previous,
     rotate_secret,
     set_endpoint,
 )
-from commands.webhooks.settings import move_endpoint, send_trial
+from commands.webhooks.settings import send_trial
 from domain.errors import Code, Refused
 from domain.events import DEFAULT_KINDS, EventKind
 from domain.pix.end_to_end import TAIL_BYTES
@@ -85,8 +86,15 @@ async def move(request: PageRequest) -> Response[Any]:
     try:
         await _check_address(request, url)
         async with request.change("webhook.moved", subject=host_of(url)) as conn:
-            allow_private = request.settings.webhook_allow_private
-            await move_endpoint(conn, request.session.account_id, url, allow_private=allow_private)
+            await move_endpoint(
+                conn,
+                request.session.account_id,
+                url,
+                allow_private=request.settings.webhook_allow_private,
+                now=request.now,
+                seal=request.seal,
+                chance=secrets.token_bytes(32),
+            )
             await _mail_owners(conn, request, "webhook.moved", host=host_of(url))
     except Refused as refused:
         return await _page(request, url=url, fault=_fault_text(refused))
