@@ -27,12 +27,12 @@ class _Rule(Struct, frozen=True):
 # For boletos, whose merchant waits for the bank, `unavailable` lasts as long as the order is tried. So it does for the
 # payment of a test charge, where the payer's bank plays the scenario.
 _BOLETO: Final = _Rule("4678420", lasting=True)
-# Methods not listed here answer as the bank does.
+# Methods not listed here answer as the bank does: those that only read, and those that create a location or register a
+# callback, whose outcome no merchant sees.
 _RULES: Final = {
     "put_cob": _Rule("CobOperacaoInvalida"),
     "remove_cob": _Rule(),
     "revise_cob": _Rule(),
-    "create_locations": _Rule(),
     "put_cobv": _Rule("CobVOperacaoInvalida"),
     "remove_cobv": _Rule(),
     "revise_cobv": _Rule(),

@@ -60,7 +60,7 @@ class Watched:
         return int(self.client(self.sentinels[0]).sentinel_get_master_addr_by_name(SERVICE)[1])
 
     def kill_master(self) -> None:
-        """Kill the master with SIGKILL."""
+        """Kill the master with SIGKILL. Writes that no replica has received yet are lost, as in a real crash."""
         process = self._processes[self.master()]
         os.kill(process.pid, signal.SIGKILL)
         process.wait(10)

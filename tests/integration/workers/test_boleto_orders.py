@@ -462,9 +462,12 @@ async def test_a_second_registration_order_with_the_same_idempotency_key_is_not_
     context: Context, pool: Pool
 ) -> None:
     account_id = await make_account(pool)
-    await order_registration(context, account_id, key="gemeas")
-    with pytest.raises(AssertionError):
-        await order_registration(context, account_id, key="gemeas")
+    first = await order_registration(context, account_id, key="gemeas")
+    second = replace(first, order_id=new_id(), charge_id=new_id())
+    async with session(pool) as conn:
+        assert await order_boletos(conn, [second]) == set()
+    stored = await pool.fetch("SELECT order_id FROM bank_order WHERE account_id = $1", account_id)
+    assert [row["order_id"] for row in stored] == [first.order_id]
 
 
 async def test_a_cancellation_that_only_the_bank_recorded_is_completed_later(
