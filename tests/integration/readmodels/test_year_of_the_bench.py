@@ -1,6 +1,7 @@
 """The year that benches read is as the service would have left it: its feed has such numbers, months and bodies."""
 
 from collections.abc import AsyncIterator
+from datetime import UTC, datetime, timedelta
 from typing import Any, NamedTuple
 from uuid import UUID
 
@@ -10,7 +11,7 @@ import pytest_asyncio
 
 import sql
 from bench.year import fold_all, write_year
-from readmodels.shadow import Shadows
+from readmodels.shadow import Shadows, prefer_real_tables
 from readmodels.verify import plan_slice_by_index, verify
 from readmodels.verify_scope import VerifyScope
 from readmodels.verify_totals import DUE, ISSUED, first_account_day, given, next_due, next_issued
@@ -99,3 +100,27 @@ async def test_a_slice_reads_its_charges_and_not_all_of_them(year: Year, part: s
         if node.get("Relation Name") in ("read_charge", "report_charge") and node["Node Type"] != "Bitmap Index Scan":
             read += node["Actual Loops"] * (node["Actual Rows"] + node.get("Rows Removed by Filter", 0))
     assert 0 < read <= 3 * scope.rows_max, raw
+
+
+_OF_DAYS = {
+    "differences_of_days+report_entry": {"report_entry_day"},
+    "differences_of_entry_days": {"span_entry_day"},
+    "of_all": {"report_cohort_day", "report_wait_day", "report_due_day"},
+}
+
+
+async def test_a_slice_of_days_reads_those_and_not_every_accounts_whole_history(year: Year) -> None:
+    conn: Any = await connect(year.url)
+    async with conn.transaction():
+        await plan_slice_by_index(conn)
+        await Shadows.make(conn, "report_entry", "span_entry")
+        await prefer_real_tables(conn)
+        day = datetime.now(UTC).date() - timedelta(days=100)
+        asked = {"day": day, "until": day + timedelta(days=1), "low": VerifyScope().low, "high": VerifyScope().high}
+        for name, indexes in _OF_DAYS.items():
+            statement = sql.STATEMENTS[f"verify_totals.{name}"]
+            raw = await conn.fetchval(
+                f"EXPLAIN (FORMAT JSON) {statement.text}", *(asked[each] for each in statement.parameters)
+            )
+            assert {each for each in indexes if f'"{each}"' in raw} == indexes, raw
+    await conn.close()
