@@ -110,6 +110,8 @@ _OF_DAYS = {
 
 
 async def test_a_slice_of_days_reads_those_and_not_every_accounts_whole_history(year: Year) -> None:
+    await fold_all(year.pool)
+    await year.pool.execute("ANALYZE")
     conn: Any = await connect(year.url)
     async with conn.transaction():
         await plan_slice_by_index(conn)
