@@ -982,6 +982,7 @@ CREATE TABLE report_cohort (
     cents bigint NOT NULL,
     CONSTRAINT report_cohort_pkey PRIMARY KEY (account_id, day, payment_method, status)
 ) WITH (fillfactor=85);
+CREATE INDEX report_cohort_day ON report_cohort USING brin (day);
 
 CREATE TABLE report_due (
     account_id uuid NOT NULL,
@@ -992,6 +993,7 @@ CREATE TABLE report_due (
     cents bigint NOT NULL,
     CONSTRAINT report_due_pkey PRIMARY KEY (account_id, status, due_date, payment_method)
 ) WITH (fillfactor=85);
+CREATE INDEX report_due_day ON report_due USING brin (due_date);
 
 CREATE TABLE report_entry (
     account_id uuid NOT NULL,
@@ -1004,6 +1006,7 @@ CREATE TABLE report_entry (
     anomalous bigint NOT NULL,
     CONSTRAINT report_entry_pkey PRIMARY KEY (account_id, day, type, method)
 ) WITH (fillfactor=85);
+CREATE INDEX report_entry_day ON report_entry USING brin (day);
 
 CREATE TABLE report_integrator (
     account_id uuid NOT NULL,
@@ -1017,6 +1020,7 @@ CREATE TABLE report_integrator (
     taken_back_cents bigint NOT NULL,
     CONSTRAINT report_integrator_pkey PRIMARY KEY (account_id, day, integrador_code)
 ) WITH (fillfactor=85);
+CREATE INDEX report_integrator_day ON report_integrator USING brin (day);
 
 CREATE TABLE report_position (
     single boolean DEFAULT true NOT NULL,
@@ -1035,6 +1039,7 @@ CREATE TABLE report_refund (
     cents bigint NOT NULL,
     CONSTRAINT report_refund_pkey PRIMARY KEY (account_id, day, method, what)
 ) WITH (fillfactor=85);
+CREATE INDEX report_refund_day ON report_refund USING brin (day);
 
 CREATE TABLE report_wait (
     account_id uuid NOT NULL,
@@ -1044,6 +1049,7 @@ CREATE TABLE report_wait (
     charges bigint NOT NULL,
     CONSTRAINT report_wait_pkey PRIMARY KEY (account_id, day, payment_method, bucket)
 ) WITH (fillfactor=85);
+CREATE INDEX report_wait_day ON report_wait USING brin (day);
 
 CREATE TABLE request_log (
     account_id uuid NOT NULL,
@@ -1453,6 +1459,7 @@ CREATE TABLE span_entry (
     cents bigint NOT NULL,
     CONSTRAINT span_entry_pkey PRIMARY KEY (account_id, span, starts, type, method)
 ) WITH (fillfactor=85);
+CREATE INDEX span_entry_day ON span_entry USING brin (starts) WHERE span = 'day'::text;
 CREATE INDEX span_entry_fees ON span_entry USING btree (span, starts, account_id) WHERE type = 'fee'::text;
 
 CREATE TABLE suspense (

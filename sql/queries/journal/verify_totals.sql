@@ -51,16 +51,23 @@ ORDER BY account_id, test, created_at, charge_id OFFSET :count LIMIT 1;
 -- name: fill_issued
 -- Computes the totals of one mode's charges, issued between two pairs of account and day. report_charge holds each
 -- charge as it was at report_position. (In the kept tables a row that no charge counts for any more stays, with zeros.)
+-- OFFSET 0 forces a look-up for each charge of the slice: its days, estimated as few, would make the planner begin at
+-- report_charge, and read all of it for each slice.
 WITH behind AS MATERIALIZED (
     SELECT DISTINCT charge_id FROM journal
     WHERE journal_id > (SELECT journal_id FROM report_position) AND test = :test AND payload #> '{charge,paid_at}' IS NOT NULL
-), charged AS MATERIALIZED (
-    SELECT r.*, (r.created_at AT TIME ZONE 'America/Sao_Paulo')::date AS day,
-           CASE WHEN b.charge_id IS NULL THEN (c.changes ->> 'paid_at')::timestamptz END AS paid_at
-    FROM read_charge c JOIN report_charge r ON r.charge_id = c.charge_id LEFT JOIN behind b ON b.charge_id = c.charge_id
+), issued AS MATERIALIZED (
+    SELECT charge_id, (changes ->> 'paid_at')::timestamptz AS paid_at FROM read_charge c
     WHERE (c.account_id, c.test, c.created_at) >= (:account_id, :test, :day::date::timestamp AT TIME ZONE 'America/Sao_Paulo')
       AND (c.account_id, c.test, c.created_at) < (:to_account_id, :test, :to_day::date::timestamp AT TIME ZONE 'America/Sao_Paulo')
-      AND c.test = :test AND (r.created_at AT TIME ZONE 'America/Sao_Paulo')::date >= :since
+      AND c.test = :test
+), charged AS MATERIALIZED (
+    SELECT r.*, (r.created_at AT TIME ZONE 'America/Sao_Paulo')::date AS day,
+           CASE WHEN b.charge_id IS NULL THEN i.paid_at END AS paid_at
+    FROM issued i
+    CROSS JOIN LATERAL (SELECT * FROM report_charge WHERE charge_id = i.charge_id OFFSET 0) r
+    LEFT JOIN behind b ON b.charge_id = i.charge_id
+    WHERE (r.created_at AT TIME ZONE 'America/Sao_Paulo')::date >= :since
       AND (r.created_at AT TIME ZONE 'America/Sao_Paulo')::date < :until
 ), spanned AS (
     INSERT INTO pg_temp.span_charge
@@ -104,7 +111,8 @@ WHERE (account_id, test, due_date) >= (:account_id, :test, :day::date) AND accou
 ORDER BY account_id, test, due_date, created_at, charge_id OFFSET :count LIMIT 1;
 
 -- name: fill_due
--- The same for boletos, by due date. A boleto re-dated after report_position counts at its due date of then.
+-- The same for boletos, by due date. A boleto re-dated after report_position counts at its due date of then. OFFSET 0: as
+-- in fill_issued.
 WITH candidate AS MATERIALIZED (
     SELECT charge_id FROM read_charge
     WHERE (account_id, test, due_date) >= (:account_id, :test, :day::date) AND test = :test AND due_date IS NOT NULL
@@ -114,7 +122,8 @@ WITH candidate AS MATERIALIZED (
     WHERE journal_id > (SELECT journal_id FROM report_position) AND test = :test AND payload #> '{charge,due_date}' IS NOT NULL
 ), summed AS MATERIALIZED (
     SELECT r.account_id, r.status, r.due_date, r.payment_method, count(*) AS charges, sum(r.amount_cents) AS cents
-    FROM candidate c JOIN report_charge r ON r.charge_id = c.charge_id
+    FROM candidate c
+    CROSS JOIN LATERAL (SELECT * FROM report_charge WHERE charge_id = c.charge_id OFFSET 0) r
     WHERE (r.account_id, r.due_date) >= (:account_id, :day) AND (r.account_id, r.due_date) < (:to_account_id, :to_day)
       AND r.due_date >= :since AND r.due_date < :until
     GROUP BY 1, 2, 3, 4

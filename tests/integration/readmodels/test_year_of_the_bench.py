@@ -2,15 +2,21 @@
 feed."""
 
 from collections.abc import AsyncIterator
+from datetime import UTC, datetime, timedelta
 from typing import Any, NamedTuple
 from uuid import UUID
 
 import msgspec
+import pytest
 import pytest_asyncio
 
-from bench.year import write_year
-from readmodels.verify import verify
-from runtime.postgres import Pool, open_pool
+import sql
+from bench.year import fold_all, write_year
+from readmodels.shadow import Shadows, prefer_real_tables
+from readmodels.verify import plan_slice_by_index, verify
+from readmodels.verify_scope import VerifyScope
+from readmodels.verify_totals import DUE, ISSUED, first_account_day, given, next_due, next_issued
+from runtime.postgres import Pool, connect, open_pool
 from tests.support.banking import make_account
 from tests.support.database import own_database, owner_of
 from tests.support.partners import paid, refunds
@@ -68,3 +74,56 @@ async def test_feed_and_ledger_match_the_journal(year: Year) -> None:
     found = await verify(year.url)
     # write_year does not write the payments, refunds and charges themselves.
     assert {each.table for each in found} <= {"books"}, found
+
+
+@pytest.mark.parametrize(("part", "find", "shadows"), [("issued", next_issued, ISSUED), ("due", next_due, DUE)])
+async def test_a_slice_reads_its_charges_and_not_all_of_them(year: Year, part: str, find: Any, shadows: Any) -> None:
+    """Else a verification takes the square of what there is."""
+    await fold_all(year.pool)
+    await year.pool.execute("ANALYZE")
+    conn: Any = await connect(year.url)
+    async with conn.transaction():
+        await plan_slice_by_index(conn)
+        scope = VerifyScope(rows_max=100)
+        account_days = await find(conn, scope, first_account_day(scope), test=False)
+        await Shadows.make(conn, *shadows)
+        statement = sql.STATEMENTS[f"verify_totals.fill_{part}"]
+        asked = given(account_days, scope) | {"test": False}
+        raw = await conn.fetchval(
+            f"EXPLAIN (ANALYZE, FORMAT JSON) {statement.text}", *(asked[name] for name in statement.parameters)
+        )
+    await conn.close()
+    nodes = [msgspec.json.decode(raw)[0]["Plan"]]
+    read = 0.0
+    while nodes:
+        node = nodes.pop()
+        nodes += node.get("Plans", [])
+        if node.get("Relation Name") in ("read_charge", "report_charge") and node["Node Type"] != "Bitmap Index Scan":
+            read += node["Actual Loops"] * (node["Actual Rows"] + node.get("Rows Removed by Filter", 0))
+    assert 0 < read <= 3 * scope.rows_max, raw
+
+
+_OF_DAYS = {
+    "differences_of_days+report_entry": {"report_entry_day"},
+    "differences_of_entry_days": {"span_entry_day"},
+    "of_all": {"report_cohort_day", "report_wait_day", "report_due_day"},
+}
+
+
+async def test_a_slice_of_days_reads_those_and_not_every_accounts_whole_history(year: Year) -> None:
+    await fold_all(year.pool)
+    await year.pool.execute("ANALYZE")
+    conn: Any = await connect(year.url)
+    async with conn.transaction():
+        await plan_slice_by_index(conn)
+        await Shadows.make(conn, "report_entry", "span_entry")
+        await prefer_real_tables(conn)
+        day = datetime.now(UTC).date() - timedelta(days=100)
+        asked = {"day": day, "until": day + timedelta(days=1), "low": VerifyScope().low, "high": VerifyScope().high}
+        for name, indexes in _OF_DAYS.items():
+            statement = sql.STATEMENTS[f"verify_totals.{name}"]
+            raw = await conn.fetchval(
+                f"EXPLAIN (FORMAT JSON) {statement.text}", *(asked[each] for each in statement.parameters)
+            )
+            assert {each for each in indexes if f'"{each}"' in raw} == indexes, raw
+    await conn.close()
