@@ -372,12 +372,10 @@ async def test_a_failed_withdrawal_that_the_bank_sent_after_all_is_found_and_deb
         assert await book_sent(env.context, BANK, [not_sent]) == 0
     assert await env.balance() == 10_000
     await env.pool.execute("DELETE FROM bank_reconciled WHERE method = 'transfer'")
-    booked = 0
     for days in (0, 2, 3):
         env.context.now = partial(after, days)
-        while found := await reconcile_sent(env.context, BANK):
-            booked += found > 1
-    assert booked == 1
+        while await reconcile_sent(env.context, BANK):
+            pass
     assert await env.status(withdrawal_id) == ("succeeded", None)
     assert (await env.found(withdrawal_id)).end_to_end_id is not None
     assert await env.balance() == 10_000 - 1000 - 50
