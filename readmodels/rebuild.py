@@ -34,7 +34,7 @@ TOTALS_MAX: Final = 10_000
 """Charges of a slice of totals. Such a slice may be larger, because it delays only the worker that folds the totals."""
 _TURNS_MAX: Final = 100
 _TURN_S: Final = 0.1
-KEPT: Final = 20
+REBUILDS_KEPT: Final = 20
 """Rebuilds whose progress is kept for operators to read."""
 
 
@@ -108,7 +108,7 @@ async def rebuild(database_url: str, *, progress: Callable[[int], None] = lambda
     try:
         begun_at = (await find_horizon(conn)).as_of
         begun = await _begin_rebuild(conn, begun_at=begun_at, standing=msgspec.json.encode(_RebuildProgress()))
-        await _delete_old_rebuilds(conn, kept=KEPT)
+        await _delete_old_rebuilds(conn, kept=REBUILDS_KEPT)
         return await _Rebuild(conn, begun, progress).run()
     finally:
         await conn.close()

@@ -23,7 +23,7 @@ from sql import Connection
 PARTS: Final[tuple[VerifyPart, ...]] = (*verify_rows.PARTS, *verify_totals.PARTS, *seals.PARTS)
 NIGHTLY_ROWS_MAX: Final = 2_000
 """Rows of a nightly slice: fewer than in a verification an operator waits for, so that its snapshots are shorter."""
-KEPT: Final = 20
+VERIFICATIONS_KEPT: Final = 20
 """Verifications whose differences are kept for operators to read."""
 
 
@@ -81,7 +81,7 @@ async def verify(
     conn = await connect(database_url)
     try:
         verification = await _begin_verification(conn, scope=msgspec.json.encode(scope or VerifyScope()), nightly=False)
-        await _delete_old_verifications(conn, kept=KEPT)
+        await _delete_old_verifications(conn, kept=VERIFICATIONS_KEPT)
         return await _check_remaining(conn, verification, progress)
     finally:
         await conn.close()
@@ -109,7 +109,7 @@ async def nightly_begun_at(conn: Connection) -> tuple[datetime | None, bool]:
 
 async def begin_nightly(conn: Connection) -> None:
     await _begin_verification(conn, scope=msgspec.json.encode(VerifyScope(rows_max=NIGHTLY_ROWS_MAX)), nightly=True)
-    await _delete_old_verifications(conn, kept=KEPT)
+    await _delete_old_verifications(conn, kept=VERIFICATIONS_KEPT)
 
 
 async def nightly_slice(conn: Connection) -> int | None:

@@ -14,7 +14,7 @@ from domain.errors import Code, Refused, required
 from domain.instants import iso
 from readmodels.dashboard.request_log import (
     ID_MAX,
-    KEPT,
+    REQUESTS_KEPT,
     RequestFilters,
     RequestPosition,
     RequestRow,
@@ -69,7 +69,7 @@ async def list_requests(context: ApiContext, call: Call) -> Answer:
     """Answers a page. A page may be short or empty although another follows: a search reads a bounded number of
     requests for each page."""
     request = REQUESTS.read(context, call, _row_filters)
-    return await request.page(partial(request_page, since=call.at - KEPT), _item)
+    return await request.page(partial(request_page, since=call.at - REQUESTS_KEPT), _item)
 
 
 def _row_filters(query: AskedFilters, _: Query) -> RequestFilters:

@@ -21,7 +21,7 @@ from sql import Connection
 REFUND: Final = "refund"
 WITHDRAWAL: Final = "withdrawal"
 EVERY: Final = timedelta(hours=1)
-TOLD_MAX: Final = 100
+DUE_MAX: Final = 100
 _KINDS: Final = {REFUND: "program.refunds", WITHDRAWAL: "program.withdrawals"}
 
 
@@ -55,7 +55,7 @@ async def note_payouts(conn: Connection, kind: str, paid: Sequence[ProgramPayout
 
 async def mail_payouts(conn: Connection, *, now: datetime, seal: Seal) -> int:
     """Write the mails that are due; returns how many."""
-    due = await _take_due(conn, now=now, again_at=now + EVERY, limit=TOLD_MAX)
+    due = await _take_due(conn, now=now, again_at=now + EVERY, limit=DUE_MAX)
     for each in due:
         facts = {"count": str(each.payouts), "amount": brl(each.amount_cents), "by": f"credencial {each.client_id}"}
         if each.payouts > 1:

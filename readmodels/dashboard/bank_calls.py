@@ -11,7 +11,7 @@ import sql
 from domain.instants import SAO_PAULO
 from sql import Connection
 
-KEPT: Final = timedelta(days=31)
+BANK_CALLS_KEPT: Final = timedelta(days=31)
 HOURS_MAX: Final = timedelta(days=7)
 """For a longer time each row covers a day."""
 

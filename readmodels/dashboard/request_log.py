@@ -13,7 +13,7 @@ from domain.mode import Owner
 from readmodels.page import BEGINNING, END, ListFilters, SortOrder
 from sql import Connection
 
-KEPT: Final = timedelta(days=30)
+REQUESTS_KEPT: Final = timedelta(days=30)
 """How long a request is shown; afterwards a worker drops the partition of its day."""
 ID_MAX: Final = 64
 SCANNED_MAX = 5_000

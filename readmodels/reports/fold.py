@@ -16,7 +16,7 @@ import sql
 from sql import Connection
 
 ROWS_MAX: Final = 2_000
-TOLD_MAX: Final = 10_000
+ATTEMPT_ROWS_MAX: Final = 10_000
 """Counts of webhook attempts added up in one round."""
 _POLL_S = 0.02
 _POLLS_MAX = 25  # half a second; the next round waits again
@@ -87,7 +87,7 @@ async def fold_up_to(conn: Connection, horizon: Horizon) -> int | None:
     claimed = await claim(conn)
     if claimed is None:
         return None
-    await add_attempts(conn, limit=TOLD_MAX)
+    await add_attempts(conn, limit=ATTEMPT_ROWS_MAX)
     journal_ids = await page(conn, above=claimed.journal_id, up_to=horizon.journal_id, limit=ROWS_MAX)
     await fold(conn, journal_ids)
     if len(journal_ids) == ROWS_MAX:

@@ -9,7 +9,7 @@ from msgspec import Struct
 
 import sql
 from banks.measured import TALLY
-from readmodels.dashboard.bank_calls import KEPT
+from readmodels.dashboard.bank_calls import BANK_CALLS_KEPT
 from runtime.postgres import session
 from workers.context import Context
 
@@ -54,5 +54,5 @@ async def store_bank_calls(context: Context) -> int:
 async def forget_bank_calls(context: Context) -> int:
     """Delete the hours that are no longer shown; returns 0."""
     async with session(context.pool) as conn:
-        await _forget(conn, before=context.now() - KEPT)
+        await _forget(conn, before=context.now() - BANK_CALLS_KEPT)
     return 0

@@ -13,7 +13,7 @@ from runtime.postgres import session, transaction
 from sql.migrate import MONTHLY, MONTHS_AHEAD
 from workers.context import Context
 
-KEPT: Final = timedelta(days=400)
+EVENTS_KEPT: Final = timedelta(days=400)
 """How long events stay in the feed (contract section 8)."""
 MOVED_MAX: Final = 10_000
 """Rows moved from the default partition into one month, while writers wait. Only a start moves more."""
@@ -52,9 +52,9 @@ async def _rotate_months(context: Context, table: str) -> None:
         made = await make(conn, parent=table, first=now.date(), last=last, moved_max=MOVED_MAX)
     async with transaction(context.pool) as conn:
         if table in _FEED_TABLES:
-            detached = await detach_feed(conn, kept=KEPT)
+            detached = await detach_feed(conn, kept=EVENTS_KEPT)
         elif table in _DROPPED_WITH_FEED:
-            detached = await drop(conn, parent=table, kept=KEPT)
+            detached = await drop(conn, parent=table, kept=EVENTS_KEPT)
         else:
             kept = timedelta(days=context.settings.bank_history_kept_days)
             detached = await detach(conn, parent=table, kept=kept)

@@ -6,7 +6,7 @@ import asyncpg
 import structlog
 
 import sql
-from readmodels.dashboard.request_log import KEPT
+from readmodels.dashboard.request_log import REQUESTS_KEPT
 from runtime.postgres import transaction
 from workers.context import Context
 
@@ -28,7 +28,7 @@ async def keep_days(context: Context) -> int:
         async with transaction(context.pool) as conn:
             made = await make(conn, first=now.date(), last=(now + AHEAD).date())
         async with transaction(context.pool) as conn:
-            forgotten = await forget(conn, ended_before=now - KEPT, limit=_DAYS_MAX)
+            forgotten = await forget(conn, ended_before=now - REQUESTS_KEPT, limit=_DAYS_MAX)
     except asyncpg.LockNotAvailableError:
         _log.info("request_log_days_busy")
     if made or forgotten:

@@ -22,7 +22,7 @@ from workers.incoming.pix_payments import book_pix, charge_at_bank
 ATTEMPTS_MAX = 10
 """How often the bank is asked about a hint it knows nothing of, over some ten minutes, until the hint is unfounded."""
 
-KEPT: Final = timedelta(days=7)
+HINTS_KEPT: Final = timedelta(days=7)
 """How long a hint is followed without a readable answer: the reconciler asks for as many days each night."""
 
 _LEASE = timedelta(seconds=60)
@@ -190,7 +190,7 @@ def _is_boleto(hint: Hint) -> bool:
 def _verdict(hint: Hint, state: CobState | NotFound | Unknown | BookingResult, now: datetime) -> _Verdict:
     if isinstance(state, Unknown) or state is BookingResult.UNKNOWN:
         age_s = (now - hint.received_at).total_seconds()
-        if age_s > KEPT.total_seconds():
+        if age_s > HINTS_KEPT.total_seconds():
             _log.warning("bank_hint_given_up", txid=hint.txid)
             return _Verdict(hint.hint_id, "unfounded", hint.attempts, now)
         # The bank's silence says nothing against the hint, but the bank is asked ever less often.

@@ -30,7 +30,7 @@ from runtime.seal import Seal
 from sql.migrate import MONTHLY, MONTHS_AHEAD, migrate
 from tests.support.database import own_database, owner_of
 from workers.housekeeping.months import (
-    KEPT,
+    EVENTS_KEPT,
     MOVED_MAX,
     detach_feed,
     forget_endpoints,
@@ -165,13 +165,13 @@ async def test_a_month_older_than_400_days_leaves_the_feed_as_a_whole_and_is_arc
 
 async def _a_month_leaves(conn: Any) -> None:
     now, account_id = datetime.now(UTC), new_id()
-    old = now - KEPT - timedelta(days=70)
+    old = now - EVENTS_KEPT - timedelta(days=70)
     await make(conn, parent="read_event_sandbox", first=old.date(), last=now.date(), moved_max=MOVED_MAX)
     await record_event(conn, account_id, 1, old)
-    await record_event(conn, account_id, 2, now - KEPT + timedelta(days=1))
+    await record_event(conn, account_id, 2, now - EVENTS_KEPT + timedelta(days=1))
     await record_event(conn, account_id, 3, now)
     assert await feed_sequences(conn, account_id) == [1, 2, 3]
-    assert await detach_feed(conn, kept=KEPT) >= 1
+    assert await detach_feed(conn, kept=EVENTS_KEPT) >= 1
     assert await feed_sequences(conn, account_id) == [2, 3]
     kept = await conn.fetchval(
         f"SELECT count(*) FROM read_event_sandbox_archive_{old:%Y_%m} WHERE account_id = $1",  # noqa: S608
@@ -183,7 +183,7 @@ async def _a_month_leaves(conn: Any) -> None:
     ids = [row[0] for row in await conn.fetch("SELECT journal_id FROM journal WHERE account_id = $1", account_id)]
     await project(conn, ids, [Projection.EVENTS])
     assert await feed_sequences(conn, account_id) == [2, 3]
-    assert await detach_feed(conn, kept=KEPT) == 0
+    assert await detach_feed(conn, kept=EVENTS_KEPT) == 0
 
 
 async def test_months_that_merchants_may_still_read_can_be_neither_detached_nor_dropped(own: Own) -> None:
@@ -225,7 +225,7 @@ async def test_verify_does_not_report_the_numbers_of_detached_months_as_missing(
 
 async def _months_that_left(url: str, conn: Pool) -> None:
     now, account_id = datetime.now(UTC), new_id()
-    old = now - KEPT - timedelta(days=70)
+    old = now - EVENTS_KEPT - timedelta(days=70)
     await make(conn, parent="read_event_sandbox", first=old.date(), last=now.date(), moved_max=MOVED_MAX)
     for sequence, at in enumerate((old, old, now), 1):
         await record_event(conn, account_id, sequence, at)
@@ -233,7 +233,7 @@ async def _months_that_left(url: str, conn: Pool) -> None:
         "INSERT INTO account_clock (account_id, test, event_sequence, latest_at) VALUES ($1, true, 3, $2)",
         account_id, now,
     )  # fmt: skip
-    await detach_feed(conn, kept=KEPT)
+    await detach_feed(conn, kept=EVENTS_KEPT)
     assert await verify(url) == []
     await conn.execute("UPDATE account_clock SET event_sequence = 4 WHERE account_id = $1", account_id)
     assert await verify(url) == [Difference("books", "numbers missing in a feed", 1)]
@@ -444,7 +444,9 @@ async def test_a_finished_delivery_moves_from_the_queue_to_its_month_and_leaves_
             endpoint_id, account_id, now,
         )  # fmt: skip
         ids = []
-        for sequence, at in enumerate([now - KEPT - timedelta(days=32), now - KEPT + timedelta(hours=1), now], 1):
+        for sequence, at in enumerate(
+            [now - EVENTS_KEPT - timedelta(days=32), now - EVENTS_KEPT + timedelta(hours=1), now], 1
+        ):
             event_id = order_id_of(at)
             ids.append(await conn.fetchval(_SENT, endpoint_id, event_id, account_id, sequence, at))
         await conn.execute(
@@ -463,7 +465,7 @@ async def test_a_finished_delivery_moves_from_the_queue_to_its_month_and_leaves_
     assert [row["delivery_id"] for row in left] == ids[1:]
     told = await own.pool.fetch("SELECT delivery_id FROM webhook_attempt ORDER BY delivery_id")
     assert [row["delivery_id"] for row in told] == ids[1:]
-    gone = f"webhook_delivery_done_archive_{now - KEPT - timedelta(days=32):%Y_%m}"
+    gone = f"webhook_delivery_done_archive_{now - EVENTS_KEPT - timedelta(days=32):%Y_%m}"
     assert await own.pool.fetchval("SELECT to_regclass($1)", gone) is None
 
 

@@ -11,7 +11,7 @@ import pytest_asyncio
 
 from banks.measured import TALLY, MeasuredBank
 from banks.protocol import BoletoBank, CobvBank, Done, PixBank, Rejected, TransferBank, Unknown
-from readmodels.dashboard.bank_calls import KEPT, calls_by_operation, calls_by_time
+from readmodels.dashboard.bank_calls import BANK_CALLS_KEPT, calls_by_operation, calls_by_time
 from runtime.postgres import Pool, session
 from tests.support.dashboard import settings_with, staff_in_browser
 from tests.support.pages import serving
@@ -100,7 +100,7 @@ async def test_counts_whose_write_failed_are_written_by_the_next_run(pool: Pool,
 
 
 async def test_hours_of_bank_calls_that_are_no_longer_shown_are_deleted(pool: Pool, bank: Any, hours: None) -> None:
-    for age in (KEPT + timedelta(hours=2), KEPT - timedelta(hours=2)):
+    for age in (BANK_CALLS_KEPT + timedelta(hours=2), BANK_CALLS_KEPT - timedelta(hours=2)):
         await bank.put_cob(Done(None))
         await store_bank_calls(worker(pool, NOW - age))
     await forget_bank_calls(worker(pool))

@@ -30,7 +30,7 @@ from tests.support.banking import (
     worker_context,
 )
 from workers.context import Context
-from workers.incoming.hints import ATTEMPTS_MAX, KEPT, drain_pix_hints
+from workers.incoming.hints import ATTEMPTS_MAX, HINTS_KEPT, drain_pix_hints
 from workers.incoming.reconciler import reconcile
 from workers.orders.pix import drain_orders
 
@@ -193,7 +193,7 @@ async def test_a_hint_the_bank_never_answers_is_checked_ever_less_often_and_then
     bank.wire.fault = "down"
     row = "SELECT received_at, due_at FROM bank_hint WHERE about = $1"
     waits_s = []
-    for passed in (timedelta(0), timedelta(minutes=10), timedelta(days=6), KEPT + timedelta(minutes=1)):
+    for passed in (timedelta(0), timedelta(minutes=10), timedelta(days=6), HINTS_KEPT + timedelta(minutes=1)):
         at = utc_now() + passed
         context.now = lambda at=at: at  # type: ignore[misc]
         await check_hints_now(context)

@@ -8,7 +8,7 @@ from litestar.response import Response
 
 from readmodels.dashboard.request_log import (
     ID_MAX,
-    KEPT,
+    REQUESTS_KEPT,
     SCANNED_MAX,
     RequestDetail,
     RequestFilters,
@@ -69,11 +69,11 @@ def _read_filters(query: ListQuery, request: PageRequest) -> RequestFilters:
 LIST = ListPage(
     name="requests",
     path="/requisicoes",
-    words={"classes": _STATUS_CLASSES, "look": SCANNED_MAX, "days": KEPT.days},
+    words={"classes": _STATUS_CLASSES, "look": SCANNED_MAX, "days": REQUESTS_KEPT.days},
     filters=RequestFilters,
     more_names=("situacao", "caminho", "chave", "dia", "requisicao"),
     read=_read_filters,
-    fetch=lambda request: partial(request_page, since=request.now - KEPT),
+    fetch=lambda request: partial(request_page, since=request.now - REQUESTS_KEPT),
     position=RequestPosition,
     at=lambda row: RequestPosition(row.at, row.request_id),
 )
