@@ -25,7 +25,7 @@ FROM schedule WHERE schedule_id = :schedule_id AND account_id = :account_id;
 
 -- name: page
 -- both ways
--- Index schedule_page.
+-- Index: schedule_page, or schedule_reference.
 SELECT created_at AS at, schedule_id AS id, status, version, payment_method, amount_cents, frequency, first_due_date, end_date,
        max_charges, issue_days_before, terms, external_id, description, send_email, metadata, next_number, next_due_date,
        failure_code, failed_at

@@ -33,7 +33,11 @@ WITH due AS MATERIALIZED (
     SELECT endpoint_id, test, count(*) AS waiting, min(due_at) AS oldest FROM due GROUP BY endpoint_id, test
 ), looked_at AS (
     SELECT d.test, d.waiting, d.oldest, l.state <> 'open' OR coalesce(l.blocked_until > :now, false) AS failing
-    FROM lane d JOIN webhook_lane l ON l.endpoint_id = d.endpoint_id AND l.test = d.test
+    FROM lane d
+    -- OFFSET 0 forces a look-up for each of these lanes, instead of a join with all lanes.
+    CROSS JOIN LATERAL (
+        SELECT state, blocked_until FROM webhook_lane WHERE endpoint_id = d.endpoint_id AND test = d.test OFFSET 0
+    ) AS l
 )
 SELECT q.queue, m.mode, coalesce(sum(l.waiting), 0)::bigint AS waiting, min(l.oldest) AS oldest
 FROM (VALUES ('webhooks', false), ('webhooks_of_failing_receivers', true)) AS q (queue, failing)

@@ -38,6 +38,7 @@ from readmodels.charges.charge_list import (
 )
 from readmodels.charges.current_list import first_overdue, overdue_sum
 from readmodels.charges.newest_search import newest_of_amount, newest_of_payer
+from readmodels.charges.schedule import ScheduleFilters, schedule_page
 from readmodels.dashboard.charge import payments_of
 from readmodels.dashboard.known_payer import LOOKED_MAX, search_payers_by_name
 from readmodels.dashboard.overview import CLOSINGS_MAX, closings, received_by_day
@@ -128,7 +129,19 @@ _SEED = (
            CASE WHEN n % 4000 = 0 THEN 'adjustment' ELSE 'payment' END, 1, n, at
     FROM seed
     """,
-    "ANALYZE journal, read_charge, charge, read_payment, read_refund, read_withdrawal, read_event, read_ledger",
+    """
+    INSERT INTO account (account_id, name, document, city, kyc, pix_key, created_at)
+    SELECT DISTINCT account_id, 'Loja', '12345678000190', 'Recife', 'approved', 'k', now() FROM seed
+    """,
+    """
+    INSERT INTO schedule (account_id, schedule_id, status, created_at, payment_method, amount_cents, frequency,
+                          first_due_date, issue_days_before, external_id, send_email, payer_sealed, look_at)
+    SELECT account_id, id, 'active', at, 'pix', 1000, 'monthly', '2026-06-10', 10,
+           CASE WHEN n % 20 = 0 THEN 'shared' ELSE 'order-' || n END, false, '', at
+    FROM seed
+    """,
+    "ANALYZE journal, read_charge, charge, read_payment, read_refund, read_withdrawal, read_event, read_ledger,"
+    " schedule",
 )
 
 _KEY = 4
@@ -339,6 +352,14 @@ async def test_a_page_of_withdrawals_reads_only_its_index_ranges(
     asked = WithdrawalFilters(**given, order=order)
     await withdrawal_page(explained, Owner(BIG, Mode.PRODUCTION), asked, after, LIMIT)  # type: ignore[arg-type]
     assert_cheap(explained.plans, ranges=ranges)
+
+
+@pytest.mark.parametrize("order", ORDERS)
+@pytest.mark.parametrize("external_id", [None, "order-78", "shared", "unknown"])
+async def test_a_page_of_schedules(explained: Explained, external_id: str | None, order: SortOrder) -> None:
+    asked = ScheduleFilters(external_id=external_id, order=order)
+    await schedule_page(explained, Owner(BIG, Mode.PRODUCTION), asked, None, LIMIT)  # type: ignore[arg-type]
+    assert_cheap(explained.plans)
 
 
 _FAR = {SortOrder.DESC: START + timedelta(hours=2), SortOrder.ASC: START + timedelta(seconds=30 * CHARGES - 7_200)}

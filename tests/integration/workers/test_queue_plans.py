@@ -214,6 +214,7 @@ async def _given_of_webhooks(conn: Any) -> dict[str, tuple[dict[str, Any], int]]
         # For staff: the ends of the queues, whatever the number of receivers, and the few that stopped workers.
         "platform.queues": ({"limit": 100, "look": 200}, 1_500),
         "stuck.deliveries": ({"limit": 50}, 10),
+        "backlog.deliveries": ({"now": NOW, "counted_max": 20}, 60),
         "read_delivery.find": (one, 6),
     }
 
@@ -289,6 +290,7 @@ NAMES = (
     "webhook_delivery.store_results", "webhook_delivery.release",
     "webhook_lane.hold", "webhook_lane.release", "webhook_lane.end_release", "webhook_lane.probe",
     "webhook_lane.forget_held", "redeliver.one", "read_delivery.find", "platform.queues", "stuck.deliveries",
+    "backlog.deliveries",
 )  # fmt: skip
 
 
