@@ -31,6 +31,10 @@ LEASE_S: Final = 6.0
 SLICE: Final = {Mode.SANDBOX: 2_000, Mode.PRODUCTION: BLOCK}
 """Locations asked for together: by one statement at the simulated bank, by one request each at a real bank."""
 
+PROBE_S: Final = 3.0
+"""After so long without an answer, and as often from then on, the bank is asked by one call more: a bank that is back
+may never answer the calls from before, which hang for 30 s and are all that may be under way."""
+
 _NEEDED_MIN = 2_000
 _COUNT_INTERVAL_S = 5.0  # between two counts of what was taken
 _COUNT_STALE_S = 60.0  # a count that old says nothing about now
@@ -104,6 +108,8 @@ class LocationPool:
         # Enough slices for all calls to be under way while one slice is being stored.
         self._slices_max = 2 + -(-self._pace.bank_location_calls // BLOCK) if mode is Mode.PRODUCTION else 1
         self._call_slots = asyncio.Semaphore(self._pace.bank_location_calls)
+        self._calls: dict[asyncio.Timeout, float] = {}  # under way, with the time at which each began
+        self._answered_at = 0.0
         self._added = 0
         self._next_reserve_at = 0.0
         self._failures = 0
@@ -115,14 +121,17 @@ class LocationPool:
         # A slice that awaits its last answer still takes a place. With one place for each call, calls that hang do not
         # keep other slices from being made.
         at_once = self._slices_max + self._pace.bank_location_calls
-        renewal = asyncio.create_task(self._renew_lease())
+        beside = [asyncio.create_task(self._renew_lease())]
+        if self._mode is Mode.PRODUCTION:
+            beside.append(asyncio.create_task(self._probe_when_silent()))
         try:
             await run_batched(
                 self._claim, begin=self._start_slices, at_once=at_once, look_s=_LOOK_S, stopping=self._context.stopping
             )
         finally:
-            renewal.cancel()
-            await asyncio.gather(renewal, return_exceptions=True)
+            for task in beside:
+                task.cancel()
+            await asyncio.gather(*beside, return_exceptions=True)
             if self._has_lease:
                 self._has_lease = False
                 async with session(self._context.pool) as conn:
@@ -231,13 +240,52 @@ class LocationPool:
 
     async def _create(self, count: int, created: list[Location], refusals: list[Rejected | Unknown]) -> None:
         async with self._call_slots:
-            if refusals:
-                return  # a bank that is away is not asked for the rest of the slice
-            answer = await self._context.banks.of(self._mode, self._bank).pix.create_locations(count)
+            answer = None
+            while answer is None:
+                if refusals:
+                    return  # a bank that is away is not asked for the rest of the slice
+                answer = await self._ask(count)
         if isinstance(answer, Done):
             created += answer.value
         else:
             refusals.append(answer)
+
+    async def _ask(self, count: int) -> Done[list[Location]] | Rejected | Unknown | None:
+        """None: the bank answers again, but not this call, which is from before."""
+        began_at = time.monotonic()
+        bank = self._context.banks.of(self._mode, self._bank)
+        limit = asyncio.timeout(None)
+        try:
+            async with limit:
+                self._calls[limit] = began_at
+                answer = await bank.pix.create_locations(count)
+        except TimeoutError:
+            return None
+        finally:
+            self._calls.pop(limit, None)
+        self._answered_at = time.monotonic()
+        return answer
+
+    async def _probe_when_silent(self) -> None:
+        probes = set[asyncio.Task[None]]()
+        try:
+            while True:
+                await asyncio.sleep(PROBE_S)
+                probes = {probe for probe in probes if not probe.done()}
+                if time.monotonic() - max(min(self._calls.values(), default=math.inf), self._answered_at) >= PROBE_S:
+                    probes.add(asyncio.create_task(self._probe()))
+        finally:
+            for probe in probes:
+                probe.cancel()
+            await asyncio.gather(*probes, return_exceptions=True)
+
+    async def _probe(self) -> None:
+        """If the bank answers, have calls that began before begin anew. The location that it made is left unused."""
+        asked_at = time.monotonic()
+        if isinstance(await self._context.banks.of(self._mode, self._bank).pix.create_locations(1), Done):
+            for limit in [limit for limit, began_at in self._calls.items() if began_at < asked_at]:
+                del self._calls[limit]
+                limit.reschedule(0.0)
 
     async def _store(self, created: Sequence[Location]) -> None:
         new = self._without_known(created)

@@ -174,6 +174,25 @@ async def test_a_creation_at_a_database_that_refuses_writes_fails_without_a_stor
         await table_owner.execute("DROP FUNCTION refuse_writes CASCADE; DROP SEQUENCE asked")
 
 
+async def test_a_bank_that_is_back_is_asked_anew_whatever_becomes_of_the_calls_before(
+    context: Context, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(location_pool, "PROBE_S", 0.05)
+    unanswered = 6
+
+    class Back(Slow):
+        async def create_locations(self, count: int) -> Done[list[Location]]:
+            nonlocal unanswered
+            unanswered -= 1
+            if unanswered >= 0:
+                await asyncio.Event().wait()
+            return await super().create_locations(count)
+
+    own = paced(context, Back(), BANK_LOCATION_CALLS="4")
+    async with working(own, Mode.PRODUCTION), reserve_of(own) as reserve:
+        assert len(await take(reserve, Mode.PRODUCTION, 20)) == 20
+
+
 async def test_no_location_is_given_twice(context: Context) -> None:
     await fill(context.pool, True, [Location(number, f"x/{number}") for number in range(5000)])
     async with reserve_of(context) as one, reserve_of(context) as other:
