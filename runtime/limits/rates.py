@@ -77,7 +77,7 @@ class ClientRates:
         until = max(clients.get(client, 0.0), now_s) + request_s
         if until - now_s > ahead_s_max + request_s / 2:
             rate_limited_total.labels(what).inc()
-            raise Refused(Code.RATE_LIMITED, retry_after_s=max(1, math.ceil(until - now_s - ahead_s_max)))
+            raise Refused(Code.RATE_LIMITED, retry_after_s=math.ceil(until - now_s - ahead_s_max))
         if len(clients) >= _CLIENTS_MAX and client not in clients:
             self._forget_paid_off(clients, now_s)
         clients[client] = until

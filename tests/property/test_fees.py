@@ -12,6 +12,7 @@ from domain.merchants.fees import (
     NO_FEES,
     PIX_BPS_MAX,
     FeeTerms,
+    agreed_for,
     fee_faults,
     payment_fee,
     read_fees,
@@ -78,3 +79,19 @@ def test_an_accounts_own_fee_terms_replace_all_terms_of_the_platform(own: FeeTer
 def test_valid_fee_terms_have_no_faults_and_without_terms_the_fee_is_zero(terms: FeeTerms, amount_cents: int) -> None:
     assert fee_faults(terms) == {}
     assert {payment_fee(NO_FEES, method=each, amount_cents=amount_cents) for each in ("pix", "boleto")} == {0}
+
+
+def test_terms_out_of_bounds_are_refused_by_field() -> None:
+    wrong = FeeTerms(
+        pix_bps=PIX_BPS_MAX + 1, pix_cents=-1, pix_cents_min=FEE_CENTS_MAX + 1, boleto_cents=-1, withdrawal_cents=-1
+    )
+    assert set(fee_faults(wrong)) == {"pix_bps", "pix_cents", "pix_cents_min", "boleto_cents", "withdrawal_cents"}
+    for cents_max in (0, FEE_CENTS_MAX + 1):
+        assert set(fee_faults(FeeTerms(pix_cents_max=cents_max))) == {"pix_cents_max"}
+    assert set(fee_faults(FeeTerms(pix_cents_min=2, pix_cents_max=1))) == {"pix_cents_max"}
+
+
+def test_the_journal_gets_the_terms_of_the_payments_method_that_are_set() -> None:
+    terms = FeeTerms(pix_bps=99, pix_cents_max=500, boleto_cents=250)
+    assert agreed_for(terms, "pix") == {"method": "pix", "bps": 99, "cents_max": 500}
+    assert agreed_for(terms, "boleto") == {"method": "boleto", "cents": 250}

@@ -11,6 +11,8 @@ from domain.boleto.terms import (
     Interest,
     PaymentTerms,
     amount_due,
+    cuts_discount,
+    days_accepted_late,
     fine_begins,
     last_day,
     wrong_terms,
@@ -57,6 +59,7 @@ def test_a_discount_ends_on_the_first_business_day_on_or_after_its_last_day() ->
     days = {date(2026, 11, 20): 1000, date(2026, 12, 1): 1000, date(2026, 12, 2): 500, MONDAY: 500}
     for on, discount_cents in days.items():
         assert due_on(terms, on, due=SATURDAY).discount_cents == discount_cents
+    assert due_on(terms, MONDAY, due=SATURDAY).discount_until == SATURDAY, "the agreed day, as registered at the bank"
     assert due_on(terms, MONDAY + timedelta(days=1), due=SATURDAY) == AmountDue(total_cents=10_000)
 
 
@@ -81,7 +84,9 @@ def test_interest_is_rounded_over_all_its_days_and_not_day_by_day() -> None:
      (date(2026, 12, 25), 4, date(2027, 1, 4)), (THURSDAY, 0, THURSDAY), (SATURDAY, 0, MONDAY)],
 )  # fmt: skip
 def test_the_last_day_to_pay_is_a_business_day(due: date, days: int, last: date) -> None:
-    assert last_day(PaymentTerms(payable_days=days), due) == last
+    terms = PaymentTerms(payable_days=days)
+    assert last_day(terms, due) == last
+    assert days_accepted_late(terms, due) == ((last - due).days if days else 0)
 
 
 def faulty_fields(terms: PaymentTerms, *, company: bool = False) -> set[str]:
@@ -97,6 +102,8 @@ def test_fines_and_interest_above_the_legal_limit_are_refused_and_companies_have
     assert faulty_fields(more, company=True) == set()
     in_reais = PaymentTerms(fine=Fine(amount_cents=201), interest=Interest(day_cents=4))
     assert faulty_fields(in_reais) == {"fine.amount", "interest.amount_per_day"}
+    thirtieth = PaymentTerms(interest=Interest(day_cents=30))
+    assert wrong_terms(thirtieth, amount_cents=90_000, due=THURSDAY, company=False) == {}
     most = PaymentTerms(fine=Fine(amount_cents=1001), interest=Interest(month_bps=201))
     assert faulty_fields(most, company=True) == {"fine.amount", "interest.percent_per_month"}
 
@@ -121,6 +128,8 @@ def test_discounts_are_in_order_of_one_kind_and_leave_something_to_pay() -> None
     nearly = Discount(until=THURSDAY, percent_bps=9999)  # of an amount of one cent, it rounds to the whole cent
     faults = wrong_terms(PaymentTerms(discounts=(nearly,)), amount_cents=1, due=THURSDAY, company=False)
     assert set(faults) == {"discounts.0.percent"}
+    for due in (first.until, first.until - timedelta(days=1)):
+        assert cuts_discount(PaymentTerms(discounts=(first,)), due) is (due < first.until)
 
 
 def test_a_charge_issued_after_the_last_day_of_a_schedules_discount_gets_none() -> None:

@@ -3,6 +3,7 @@
 from pathlib import Path
 
 import pytest
+from prometheus_client import REGISTRY
 
 from domain.errors import Code, Refused
 from runtime.limits import rates
@@ -55,6 +56,13 @@ def test_a_refusal_says_how_long_to_wait_and_kinds_are_counted_separately() -> N
     assert (refusal.value.code, refusal.value.retry_after_s) == (Code.RATE_LIMITED, 60)
     limits.spend("files_per_min", "a", now_s=60.0)
     limits.spend("pages_per_min", "a", now_s=0.0)
+    counted = REGISTRY.get_sample_value("rate_limited_total", {"what": "files_per_min"})
+    assert counted is not None
+    assert counted >= 1
+    assert spend(limits, "b", now_s=0.0, times=50) == 50
+    with pytest.raises(Refused) as refusal:
+        limits.spend("pdfs_per_min", "b", now_s=0.0)
+    assert refusal.value.retry_after_s == 1, "a fifth of a second, rounded up"
 
 
 def test_the_number_of_remembered_clients_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -65,6 +73,12 @@ def test_the_number_of_remembered_clients_is_bounded(monkeypatch: pytest.MonkeyP
         limits.spend("pages_per_min", str(number), now_s=number / 1000)
     assert len(limits._paid_until["pages_per_min"]) <= 100
     assert spend(limits, "a", now_s=1.0, times=600, what="pages_per_min") == 50, "a client in debt is not forgotten"
+    for number in range(100):
+        limits.spend("logos_per_min", str(number), now_s=2.0)
+    limits.spend("logos_per_min", "0", now_s=2.0)
+    assert len(limits._paid_until["logos_per_min"]) == 100, "a known client displaces no other"
+    limits.spend("logos_per_min", "100", now_s=2.0)
+    assert len(limits._paid_until["logos_per_min"]) <= 100
 
 
 def test_each_rate_is_set_by_an_environment_variable_and_documented() -> None:
