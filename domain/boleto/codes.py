@@ -2,15 +2,13 @@
 
 Carta-Circular BCB 2.926/2000. Positions, as the manuals count them: bank 1-3, currency 4 (always 9, reais), general
 check digit 5, due factor 6-9, cents 10-19, free field 20-44, whose content the bank defines. Functions that write
-assert their arguments; functions that parse take text from anyone, and raise ValueError with the reason.
+assert their arguments; functions that read take text from anyone, and raise ValueError with the reason.
 """
 
 import re
 from datetime import date
 from operator import mul
 from typing import Final
-
-from msgspec import Struct
 
 from domain.brazilian import boleto_line
 from domain.money import BOLETO_CENTS_MAX
@@ -31,16 +29,6 @@ _FREE_FIELD = re.compile(r"[0-9]{25}")
 # The weights 2 to 9 repeat from the right; here they are listed from the left.
 _MODULO_11_WEIGHTS: Final = tuple(2 + place % 8 for place in reversed(range(43)))
 _DOUBLED_DIGIT_SUMS: Final = (0, 2, 4, 6, 8, 1, 3, 5, 7, 9)  # the digit sum of twice the digit: 7 * 2 = 14 -> 5
-
-
-class Barcode(Struct, frozen=True, gc=False):
-    """The content of a barcode. On boletos of other issuers `due_factor` may be 0 (no due date) and `amount_cents` 0
-    (no amount)."""
-
-    bank: str
-    due_factor: int
-    amount_cents: int
-    free_field: str
 
 
 def due_factor(due: date) -> int:
@@ -78,25 +66,19 @@ def barcode(*, bank: str, free_field: str, due: date, amount_cents: int) -> str:
     return f"{before}{general_check_digit(before + after)}{after}"
 
 
-def parse_barcode(barcode: str) -> Barcode:
-    """Parse the 44 digits of a barcode; ValueError unless they are a boleto in reais whose check digit holds."""
+def check_barcode(barcode: str) -> None:
+    """ValueError unless the text is the barcode of a boleto in reais, of any issuer, whose check digit holds."""
     if _BARCODE.fullmatch(barcode) is None:
         raise ValueError("a barcode has 44 digits")
     if barcode[3] != "9":
         raise ValueError("not a boleto in reais")
     if int(barcode[4]) != general_check_digit(barcode[:4] + barcode[5:]):
         raise ValueError("the general check digit does not hold")
-    return Barcode(
-        bank=barcode[:3],
-        due_factor=int(barcode[5:9]),
-        amount_cents=int(barcode[9:19]),
-        free_field=barcode[19:],
-    )
 
 
 def line(barcode: str) -> str:
     """Returns the linha digitavel, 47 digits without marks; ValueError for an invalid barcode."""
-    parse_barcode(barcode)
+    check_barcode(barcode)
     fields = (barcode[:4] + barcode[19:24], barcode[24:34], barcode[34:44])
     checked = "".join(f"{field}{field_check_digit(field)}" for field in fields)
     return f"{checked}{barcode[4:19]}"
@@ -113,7 +95,7 @@ def barcode_of_line(line: str) -> str:
         if int(field[-1]) != field_check_digit(field[:-1]):
             raise ValueError(f"the check digit of field {number} does not hold")
     barcode = line[:4] + line[32:47] + line[4:9] + line[10:20] + line[21:31]
-    parse_barcode(barcode)
+    check_barcode(barcode)
     return barcode
 
 

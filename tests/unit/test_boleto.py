@@ -21,7 +21,6 @@ from domain.boleto.codes import (
     field_check_digit,
     general_check_digit,
     line,
-    parse_barcode,
     printed_line,
 )
 from domain.money import BOLETO_CENTS_MAX
@@ -151,19 +150,9 @@ def test_computed_check_digits_equal_the_printed_ones_of_every_bank(text: str, c
         assert field_check_digit(field[:-1]) == int(field[-1]) == int(luhn.calc_check_digit(field[:-1]))
 
 
-@pytest.mark.parametrize(("text", "code"), LINES_AND_BARCODES)
-def test_a_parsed_barcode_has_the_bank_the_amount_and_the_free_field(text: str, code: str) -> None:
-    parsed = parse_barcode(code)
-    assert parsed.bank == text[:3]
-    assert parsed.amount_cents == CENTS[code]
-    assert parsed.free_field == text[4:9] + text[10:20] + text[21:31]
-
-
 @pytest.mark.parametrize(("text", "code", "due"), NEW_ROUND)
 def test_barcodes_of_due_dates_since_2025_02_22_are_built_digit_by_digit(text: str, code: str, due: str) -> None:
-    built = barcode(
-        bank=code[:3], free_field=code[19:], due=date.fromisoformat(due), amount_cents=parse_barcode(code).amount_cents
-    )
+    built = barcode(bank=code[:3], free_field=code[19:], due=date.fromisoformat(due), amount_cents=CENTS[code])
     assert built == code
 
 
@@ -181,10 +170,10 @@ def test_boletos_of_carteira_17_are_built_from_convenio_and_control_number(
 
 def test_a_boleto_due_before_the_factor_began_again_is_parsed_but_never_built() -> None:
     printed = "00190.00009 03128.557000 00000.001172 1 99990000000100"
-    parsed = parse_barcode(barcode_of_line(without_marks(printed)))
-    assert (parsed.due_factor, parsed.amount_cents, parsed.free_field) == (9999, 100, free_field("3128557", 1, "17"))
+    field = free_field("3128557", 1, "17")
+    assert barcode_of_line(without_marks(printed))[5:] == f"99990000000100{field}"
     with pytest.raises(ValueError, match="2025-02-21"):
-        barcode(bank="001", free_field=parsed.free_field, due=date(2025, 2, 21), amount_cents=100)
+        barcode(bank="001", free_field=field, due=date(2025, 2, 21), amount_cents=100)
 
 
 def test_a_line_is_printed_in_five_groups() -> None:
@@ -202,8 +191,6 @@ def test_an_invalid_line_is_neither_parsed_nor_printed(text: str) -> None:
 
 @pytest.mark.parametrize("code", REFUSED_BARCODES.values(), ids=REFUSED_BARCODES)
 def test_an_invalid_barcode_is_refused(code: str) -> None:
-    with pytest.raises(ValueError, match=r"digit|reais"):
-        parse_barcode(code)
     with pytest.raises(ValueError, match=r"digit|reais"):
         line(code)
 
@@ -230,10 +217,6 @@ def test_no_barcode_is_built_for_a_due_date_outside_the_factors_range(due: date)
         due_factor(due)
     with pytest.raises(ValueError, match=str(due)):
         barcode(bank="001", free_field=free_field("3128557", 1, "17"), due=due, amount_cents=100)
-
-
-def test_a_boleto_without_a_due_date_carries_factor_zero() -> None:
-    assert parse_barcode(WITHOUT_DUE_DATE[1]).due_factor == 0
 
 
 def test_a_nosso_numero_has_20_digits_at_the_bank_and_is_printed_with_a_check_digit() -> None:
