@@ -46,14 +46,15 @@ class SearchText(Struct, frozen=True):
 
 
 def read_search_text(text: str) -> SearchText:
-    """Read a typed text. A txid is read as the charge's id without its dashes."""
+    """Read a typed text. A txid is read as the charge's id without its dashes. An endToEndId of hex
+    digits only looks like one; no id of ours begins with E or D, because each begins with its time."""
     bare = without_marks(text).upper()
     numbers, document = tuple(typed_numbers(bare)), bare if well_formed(bare, letters=True) else None
+    if _END_TO_END.fullmatch(text):
+        return SearchText(end_to_end_id=text, numbers=numbers, document=document)
     lower = text.lower()
     if (id_ := parse_id(lower)) or (_TXID.fullmatch(lower) and (id_ := UUID(hex=lower))):
         return SearchText(id_, numbers=numbers, document=document)
-    if _END_TO_END.fullmatch(text):
-        return SearchText(end_to_end_id=text, numbers=numbers, document=document)
     link = _LINK.search(text)
     return SearchText(public_id=link[1] if link else None, numbers=numbers, document=document)
 

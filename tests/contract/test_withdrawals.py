@@ -17,6 +17,7 @@ import pytest_asyncio
 from banks.simulated.bank import PRODUCTION, SimulatedBank
 from banks.simulated.returns import ReturnRules
 from commands.merchants.merchants import MerchantCreated, create_merchant
+from commands.money.reversals import BankReturn, book_reversals
 from commands.people.tell import SecurityMail
 from commands.webhooks.endpoint import choose_kinds, set_endpoint
 from domain.brazilian import brl, moment
@@ -272,6 +273,27 @@ async def test_concurrent_withdrawals_never_exceed_the_balance(env: Environment)
     assert await env.balance() == "10.00"
     lines = (await env.read(f"/v1/accounts/{env.account_id}/ledger?order=asc"))["data"]
     assert [line["sequence"] for line in lines] == [1, 2, 3, 4]
+
+
+async def test_a_balance_made_negative_by_the_bank_is_answered_as_such_and_cannot_be_withdrawn(
+    env: Environment,
+) -> None:
+    await env.withdraw("60.00")
+    source, charge_id = await env.pool.fetchrow(
+        "SELECT source, charge_id FROM payment WHERE account_id = $1", env.account_id
+    )
+    returned = BankReturn(
+        position=0, charge_id=charge_id, boleto_number=None, end_to_end_id=source, refund_id=None, bank_id="D1",
+        return_id=None, amount_cents=100_00,
+    )  # fmt: skip
+    async with transaction(env.pool) as conn:
+        assert await book_reversals(conn, [returned], bank=BANK, now=datetime.now(UTC)) == 1
+    assert await env.balance() == "-60.00"
+    (newest, *_) = (await env.read(f"/v1/accounts/{env.account_id}/ledger"))["data"]
+    assert (newest["type"], newest["direction"], newest["amount"], newest["balance_after"]) == (
+        "adjustment", "debit", "100.00", "-60.00",
+    )  # fmt: skip
+    assert (await env.ask({"amount": "1.00"})).code() == "INSUFFICIENT_BALANCE"
 
 
 async def test_an_account_without_kyc_cannot_withdraw_but_can_read_and_cancel(env: Environment) -> None:

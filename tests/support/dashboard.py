@@ -270,7 +270,7 @@ class Books(NamedTuple):
             for each in cents or (doc.amount_cents,):
                 confirmation = Confirmation(
                     charge_id=UUID(doc.charge_id),
-                    end_to_end_id=f"E99999997{new_token()}",
+                    end_to_end_id=f"E99999997{at:%Y%m%d%H%M}{secrets.token_hex(6)[:11]}",
                     amount_cents=each,
                     paid_at=at,
                     payer_name=payer_name,

@@ -11,14 +11,16 @@ import pytest
 import pytest_asyncio
 
 from commands.merchants.merchants import MerchantCreated
+from commands.money.reversals import BankReturn, book_reversals
 from domain.boleto.terms import Fine, PaymentTerms
-from domain.brazilian import brl
+from domain.brazilian import brl, signed_brl
 from domain.instants import SAO_PAULO
 from readmodels.charges.charge import ChargeDoc
-from runtime.postgres import Pool
+from runtime.postgres import Pool, transaction
 from runtime.seal import Seal
 from tests.support.dashboard import Books, Person, Seen, a_merchant, owner_in_browser, settings_with
 from tests.support.pages import serving
+from tests.support.wallet import insert_ledger_entry
 from web.painel.lists import PAGE
 from web.painel.table import TABLE
 
@@ -221,6 +223,28 @@ async def test_the_statement_shows_the_balance_after_each_entry_and_test_mode_ha
     assert (await env.owner.get("/painel/teste/extrato")).status == 404
     assert (await env.owner.opened("/painel/extrato?type=payment")).html.count("<tr>") == 4
     assert "Nenhum lançamento com estes filtros." in (await env.owner.opened("/painel/extrato?type=refund")).text
+    # The bank takes back a payment whose money has left the wallet.
+    account_id = env.merchant.account_id
+    source, charge_id, cents = await env.books.pool.fetchrow(
+        "SELECT source, charge_id, amount_cents FROM payment WHERE account_id = $1 ORDER BY amount_cents LIMIT 1",
+        account_id,
+    )
+    returned = BankReturn(
+        position=0, charge_id=charge_id, boleto_number=None, end_to_end_id=source, refund_id=None, bank_id="D1",
+        return_id=None, amount_cents=cents,
+    )  # fmt: skip
+    async with transaction(env.books.pool) as conn:
+        await insert_ledger_entry(conn, account_id, 4, "withdrawal", -40_00, 2_00, datetime.now(UTC))
+        await conn.execute(
+            "UPDATE account_clock SET balance_cents = 200, entry_sequence = 4 WHERE account_id = $1 AND NOT test",
+            account_id,
+        )
+        assert await book_reversals(conn, [returned], bank="001", now=datetime.now(UTC)) == 1
+    page = await env.owner.opened("/painel/extrato")
+    table = page.html[page.html.index("<tbody>") :]
+    assert amounts(table)[:2] == [signed_brl(-7_00), signed_brl(-5_00)]
+    for each in (page, await env.owner.opened("/painel")):
+        assert f"Saldo {signed_brl(-5_00)}" in each.text
 
 
 async def test_the_list_of_payments_shows_who_paid_and_which_are_anomalies(env: Environment) -> None:
