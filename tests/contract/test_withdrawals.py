@@ -279,9 +279,8 @@ async def test_a_balance_made_negative_by_the_bank_is_answered_as_such_and_canno
     env: Environment,
 ) -> None:
     await env.withdraw("60.00")
-    source, charge_id = await env.pool.fetchrow(
-        "SELECT source, charge_id FROM payment WHERE account_id = $1", env.account_id
-    )
+    (payment,) = await env.pool.fetch("SELECT source, charge_id FROM payment WHERE account_id = $1", env.account_id)
+    source, charge_id = payment
     returned = BankReturn(
         position=0, charge_id=charge_id, boleto_number=None, end_to_end_id=source, refund_id=None, bank_id="D1",
         return_id=None, amount_cents=100_00,

@@ -188,7 +188,7 @@ async def test_a_bank_that_is_back_is_asked_anew_whatever_becomes_of_the_calls_b
                 await asyncio.Event().wait()
             return await super().create_locations(count)
 
-    own = paced(context, Back(), BANK_LOCATION_CALLS="4")
+    own = worker_with(context, Back(), BANK_LOCATION_CALLS="4")
     async with working(own, Mode.PRODUCTION), reserve_of(own) as reserve:
         assert len(await take(reserve, Mode.PRODUCTION, 20)) == 20
 

@@ -225,10 +225,11 @@ async def test_the_statement_shows_the_balance_after_each_entry_and_test_mode_ha
     assert "Nenhum lançamento com estes filtros." in (await env.owner.opened("/painel/extrato?type=refund")).text
     # The bank takes back a payment whose money has left the wallet.
     account_id = env.merchant.account_id
-    source, charge_id, cents = await env.books.pool.fetchrow(
+    (payment,) = await env.books.pool.fetch(
         "SELECT source, charge_id, amount_cents FROM payment WHERE account_id = $1 ORDER BY amount_cents LIMIT 1",
         account_id,
     )
+    source, charge_id, cents = payment
     returned = BankReturn(
         position=0, charge_id=charge_id, boleto_number=None, end_to_end_id=source, refund_id=None, bank_id="D1",
         return_id=None, amount_cents=cents,
