@@ -159,10 +159,14 @@ class Transport:
         return heard
 
     async def _token(self, scopes: tuple[str, ...]) -> str | Unknown:
-        """Return a token with these scopes. One request renews it, or fails to, for all callers that wait."""
+        """Return a token with these scopes. One request renews it, or fails to, for all callers that wait. While that
+        request runs, and if it fails, a token that has not ended yet serves on."""
         clock = asyncio.get_running_loop().time
         came_at = clock()
-        async with self._renewing.setdefault(scopes, asyncio.Lock()):
+        renewing = self._renewing.setdefault(scopes, asyncio.Lock())
+        if renewing.locked() and (valid := self._valid_token(scopes)):
+            return valid
+        async with renewing:
             token, renew_at = self._tokens.get(scopes, ("", 0.0))
             if token and clock() < renew_at:
                 return token
@@ -172,7 +176,13 @@ class Transport:
             renewed = await self._renew(scopes)
             if isinstance(renewed, Unknown):
                 self._failed[scopes] = (renewed, clock())
+                return self._valid_token(scopes) or renewed
             return renewed
+
+    def _valid_token(self, scopes: tuple[str, ...]) -> str:
+        """Return the token with these scopes, which may be due to be renewed; empty if it has ended."""
+        token, renew_at = self._tokens.get(scopes, ("", 0.0))
+        return token if asyncio.get_running_loop().time() < renew_at + _RENEW_EARLY_S else ""
 
     async def _renew(self, scopes: tuple[str, ...]) -> str | Unknown:
         asked_at = asyncio.get_running_loop().time()

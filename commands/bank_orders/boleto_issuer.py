@@ -90,7 +90,9 @@ class BoletoIssuer:
         if request.kind == DUAL and request.terms is None:
             # Not given back once the order is written: the boleto of a failed creation may still be paid by the QR Code
             # of this location.
-            location = await self._reserve.take(request.issuer.mode, request.issuer.account_id)
+            location = await self._reserve.take(
+                request.issuer.mode, request.issuer.account_id, wait_s=until - asyncio.get_running_loop().time()
+            )
         order = await self.compose(request, location, until=until)
         if not await self._orders[request.issuer.mode].submit(order):
             if location is not None:

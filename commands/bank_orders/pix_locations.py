@@ -6,6 +6,7 @@ that fills it (workers/housekeeping/location_pool.py) and are served round robin
 """
 
 import asyncio
+import math
 from collections import deque
 from collections.abc import Sequence
 from datetime import timedelta
@@ -105,8 +106,9 @@ class LocationReserve:
             self._start_filling(mode)
         return location
 
-    async def take(self, mode: Mode, account_id: UUID) -> PixLocation:
-        """Returns an unused location; when none is at hand, callers are served round robin over accounts.
+    async def take(self, mode: Mode, account_id: UUID, *, wait_s: float = math.inf) -> PixLocation:
+        """Returns an unused location; when none is at hand, callers are served round robin over accounts, and wait at
+        most `wait_s` seconds.
 
         Refused(BANK_UNAVAILABLE) when the bank refuses or makes no location while the caller waits;
         Refused(SERVICE_UNAVAILABLE) when too few are made; OverflowError when too many callers wait.
@@ -117,7 +119,7 @@ class LocationReserve:
         future = self._turns[mode].join(account_id)
         self._start_filling(mode)
         try:
-            await asyncio.wait((future,), timeout=self._wait_s_max)
+            await asyncio.wait((future,), timeout=min(self._wait_s_max, wait_s))
             if not future.done():
                 silent = self._arrivals[mode] == arrivals
                 code = Code.BANK_UNAVAILABLE if silent else Code.SERVICE_UNAVAILABLE

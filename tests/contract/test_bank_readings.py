@@ -53,6 +53,29 @@ async def test_a_token_whose_lifetime_is_text_is_used() -> None:
         assert isinstance(await bank.pix.get_cob(TXID), CobState)
 
 
+async def test_a_token_serves_until_it_ends_whatever_becomes_of_its_renewal(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The bank may answer everything but requests for tokens, which another host of it takes."""
+    tokens = [(200, {"access_token": "t", "expires_in": 60}), (503, b"")]  # a minute before its end it is renewed
+    async with bank_answering({"POST /oauth/token": tokens, f"GET {COB}": (200, cob())}) as bank:
+        for _ in range(2):
+            assert isinstance(await bank.pix.get_cob(TXID), CobState)
+        assert len(tokens) == 1
+        silent, renew = asyncio.Event(), bank.pix._transport._renew
+
+        async def renew_slowly(scopes: tuple[str, ...]) -> str | Unknown:
+            await silent.wait()
+            return await renew(scopes)
+
+        monkeypatch.setattr(bank.pix._transport, "_renew", renew_slowly)
+        renewing = asyncio.create_task(bank.pix.get_cob(TXID))
+        await asyncio.sleep(0)
+        async with asyncio.timeout(30):
+            assert isinstance(await bank.pix.get_cob(TXID), CobState)
+        assert not renewing.done()
+        silent.set()
+        assert isinstance(await renewing, CobState)
+
+
 async def test_a_page_count_given_as_text_leads_to_the_next_page() -> None:
     item = {"endToEndId": "E1", "txid": TXID, "valor": "1.00", "horario": "2026-11-20T12:00:00Z"}
     listed = {"parametros": {"paginacao": {"paginaAtual": "0", "quantidadeDePaginas": "3"}}, "pix": [item]}

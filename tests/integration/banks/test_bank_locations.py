@@ -38,6 +38,7 @@ from runtime.redis import open_redis
 from runtime.replies import Replies, replies_refused_total, send_reply
 from runtime.seal import Seal, read_keys
 from tests.support.banking import BANK, fill, make_account, make_charges, settings_for, utc_now, worker_context
+from tests.support.dual_merchant import dual_body
 from tests.support.in_process import Reply, open_api
 from tests.support.merchant import until_answer
 from web.app import make_app
@@ -524,6 +525,22 @@ async def test_creations_during_a_silence_share_one_wait_and_a_replay_does_not_w
     assert [reply.status for reply in replayed] == [200] * 3
     assert {reply.json()["charge_id"] for reply in replayed} == {old.json()["charge_id"]}
     assert took_s < 7, "they share one wait; one after the other there would be two"
+
+
+async def test_a_dual_charge_waits_for_its_location_no_longer_than_for_its_boleto(
+    context: Context, servers: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A location that came later would be used up by an order that no request waits for."""
+    monkeypatch.setattr("api.operations.boletos.DEADLINE_S", 0.5)
+    async with open_api(servers.database_url, servers.redis_url) as api:
+        reserve = api.app.state.context.reserve
+        await context.pool.execute("DELETE FROM pix_location")
+        reserve._held[Mode.PRODUCTION].clear()
+        monkeypatch.setattr(reserve, "_wait_s_max", 600.0)
+        token = await api.token(mode="production")
+        async with asyncio.timeout(60):
+            reply = await api.post("/v1/charges/dual", dual_body(), token=token, key="dual")
+    assert (reply.status, reply.code()) == (502, "BANK_UNAVAILABLE")
 
 
 async def test_with_an_empty_pool_the_api_waits_for_the_bank_and_creates_every_charge(
