@@ -25,6 +25,7 @@ from readmodels.reports.fold import Fold, find_horizon, fold_up_to, hold, wait_f
 from readmodels.shadow import Shadows, prefer_real_tables
 from readmodels.verify import NothingToResume, plan_slice_by_index
 from readmodels.verify_scope import VerifyScope
+from readmodels.verify_totals import DUE, ISSUED, ChargeTotals
 from runtime.postgres import connect
 from sql import Connection
 
@@ -93,9 +94,11 @@ _delete_unknown_events = sql.run("rebuild.drop_events")
 _repair_report_charges = _counting_statement("rebuild.report_charges")
 _REPAIR_DAYS = sql.for_each("rebuild.days", _counting_statement)
 _repair_entry_days = _counting_statement("rebuild.entry_days")
-_REPAIR_ISSUED = sql.for_each("rebuild.issued", _counting_statement)
 _repair_charge_days = _counting_statement("rebuild.charge_days")
-_repair_due = _counting_statement("rebuild.due")
+_REPAIR_REPORTS = {
+    "issued": sql.for_each("rebuild.issued", _counting_statement),
+    "due": {"report_due": _counting_statement("rebuild.due")},
+}
 _fill_totals_of_all = sql.run("rebuild.fill_together")
 _repair_totals_of_all = _counting_statement("rebuild.together")
 _REPAIR_SPANS = sql.for_each("rebuild.spans", _counting_statement)
@@ -158,6 +161,10 @@ class _Rebuild:
         totals = VerifyScope(begun=self.begun_at, rows_max=TOTALS_MAX)
         key, lowest = verify_rows.first_key(totals), str(scope.lowest_id)
         day, account_day = verify_totals.first_day(totals), verify_totals.first_account_day(totals)
+
+        def charge_totals(of: ChargeTotals, mode: Mode) -> Callable[[str], Awaitable[str | None]]:
+            return self._key_slices(totals, partial(self._rebuild_charge_totals, of, mode))
+
         return (
             _Part(
                 "charges", lowest, self._id_slices("charge_after", scope, self._rebuild_charges), self._rebuild_charges
@@ -173,14 +180,10 @@ class _Rebuild:
                 self._rebuild_report_charges,
             ),
             _Part("days", day, self._key_slices(totals, self._rebuild_days)),
-            _Part("issued", account_day, self._key_slices(totals, partial(self._rebuild_issued, Mode.PRODUCTION))),
-            _Part(
-                "issued_in_sandboxes",
-                account_day,
-                self._key_slices(totals, partial(self._rebuild_issued, Mode.SANDBOX)),
-            ),
-            _Part("due", account_day, self._key_slices(totals, partial(self._rebuild_due, Mode.PRODUCTION))),
-            _Part("due_in_sandboxes", account_day, self._key_slices(totals, partial(self._rebuild_due, Mode.SANDBOX))),
+            _Part("issued", account_day, charge_totals(ISSUED, Mode.PRODUCTION)),
+            _Part("issued_in_sandboxes", account_day, charge_totals(ISSUED, Mode.SANDBOX)),
+            _Part("due", account_day, charge_totals(DUE, Mode.PRODUCTION)),
+            _Part("due_in_sandboxes", account_day, charge_totals(DUE, Mode.SANDBOX)),
             _Part("together", day, self._key_slices(totals, self._rebuild_totals_of_all)),
             _Part("spans", str(totals.low), self._key_slices(totals, self._rebuild_spans)),
         )
@@ -341,32 +344,21 @@ class _Rebuild:
         self._count_rows({"span_entry": await _repair_entry_days(self.conn, day=day, until=until)})
         return next_start
 
-    async def _rebuild_issued(self, mode: Mode, scope: VerifyScope, start: str) -> str | None:
+    async def _rebuild_charge_totals(
+        self, totals: ChargeTotals, mode: Mode, scope: VerifyScope, start: str
+    ) -> str | None:
         await hold(self.conn)
-        account_days = await verify_totals.next_issued(self.conn, scope, start, test=mode.test)
-        await Shadows.make_to_write(self.conn, *verify_totals.ISSUED)
-        await verify_totals.fill_issued(self.conn, **verify_totals.given(account_days, scope), test=mode.test)
+        account_days = await totals.next_slice(self.conn, scope, start, test=mode.test)
+        await Shadows.make_to_write(self.conn, *totals.tables)
+        await totals.fill(self.conn, **verify_totals.given(account_days, scope), test=mode.test)
         await prefer_real_tables(self.conn)
-        await self._rebuild_charge_days(mode, "issued", account_days)
-        if mode is Mode.PRODUCTION:
-            for table, repair in _REPAIR_ISSUED.items():
-                self._count_rows({table: await repair(self.conn, **msgspec.structs.asdict(account_days))})
-        return account_days.next
-
-    async def _rebuild_due(self, mode: Mode, scope: VerifyScope, start: str) -> str | None:
-        await hold(self.conn)
-        account_days = await verify_totals.next_due(self.conn, scope, start, test=mode.test)
-        await Shadows.make_to_write(self.conn, *verify_totals.DUE)
-        await verify_totals.fill_due(self.conn, **verify_totals.given(account_days, scope), test=mode.test)
-        await prefer_real_tables(self.conn)
-        await self._rebuild_charge_days(mode, "due", account_days)
-        if mode is Mode.PRODUCTION:
-            self._count_rows({"report_due": await _repair_due(self.conn, **msgspec.structs.asdict(account_days))})
-        return account_days.next
-
-    async def _rebuild_charge_days(self, mode: Mode, dated: str, account_days: verify_totals.AccountDays) -> None:
-        rows = await _repair_charge_days(self.conn, **msgspec.structs.asdict(account_days), test=mode.test, dated=dated)
+        slice_ = msgspec.structs.asdict(account_days)
+        rows = await _repair_charge_days(self.conn, **slice_, test=mode.test, dated=totals.dated)
         self._count_rows({"span_charge": rows})
+        if mode is Mode.PRODUCTION:
+            for table, repair in _REPAIR_REPORTS[totals.dated].items():
+                self._count_rows({table: await repair(self.conn, **slice_)})
+        return account_days.next
 
     async def _rebuild_totals_of_all(self, scope: VerifyScope, start: str) -> str | None:
         await hold(self.conn)

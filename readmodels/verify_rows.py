@@ -6,7 +6,7 @@ along their own tables too, so that one missing in the journal is found; ledgers
 sequences, so that a number that is missing, used twice or unknown to the journal is found.
 """
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from datetime import datetime
 from functools import partial
 from typing import Any, Final
@@ -170,8 +170,8 @@ def _encode_key(key: _LineKey) -> str:
     return msgspec.json.encode(key).decode()
 
 
-def _difference_if_any(table: str, what: str, rows: int) -> list[Difference]:
-    return [Difference(table, what, rows)] if rows else []
+def _book_differences(counts: Mapping[str, int]) -> list[Difference]:
+    return [Difference("books", what, rows) for what, rows in counts.items() if rows]
 
 
 async def next_lines(conn: Connection, scope: VerifyScope, start: str) -> tuple[list[LedgerLine], str | None]:
@@ -196,16 +196,12 @@ async def make_lines(shadows: Shadows, lines: Sequence[LedgerLine]) -> None:
 async def _check_ledgers(conn: Connection, scope: VerifyScope, start: str) -> Slice:
     lines, next_start = await next_lines(conn, scope, start)
     await make_lines(await Shadows.make(conn, "read_ledger"), lines)
-    found = [
-        *await _run_checks(conn, (_find_unknown_lines,), {"lines": lines}),
-        *_difference_if_any("books", "numbers missing in a ledger", sum(line.missing for line in lines)),
-        *_difference_if_any(
-            "books",
-            "ledger lines whose balance_after is not the one before plus the amount",
-            sum(line.broken for line in lines),
-        ),
-    ]
-    return Slice(next_start, len(lines), found)
+    counts = {
+        "numbers missing in a ledger": sum(line.missing for line in lines),
+        "ledger lines whose balance_after is not the one before plus the amount": sum(line.broken for line in lines),
+    }
+    unknown = await _run_checks(conn, (_find_unknown_lines,), {"lines": lines})
+    return Slice(next_start, len(lines), unknown + _book_differences(counts))
 
 
 async def next_events(conn: Connection, scope: VerifyScope, start: str) -> tuple[list[FeedEvent], str | None]:
@@ -234,12 +230,12 @@ async def _check_feeds(conn: Connection, scope: VerifyScope, start: str) -> Slic
     others = [event for event in events if event.journal_id is not None]
     await make_events(await Shadows.make(conn, "read_event"), others)
     steps = [event.step for event in events if event.step is not None]
-    found = [
-        *await _run_checks(conn, (_find_unknown_events,), {"events": others}),
-        *_difference_if_any("books", "numbers missing in a feed", sum(step - 1 for step in steps if step > 1)),
-        *_difference_if_any("books", "numbers twice in a feed", sum(step == 0 for step in steps)),
-    ]
-    return Slice(next_start, len(events), found)
+    counts = {
+        "numbers missing in a feed": sum(step - 1 for step in steps if step > 1),
+        "numbers twice in a feed": sum(step == 0 for step in steps),
+    }
+    unknown = await _run_checks(conn, (_find_unknown_events,), {"events": others})
+    return Slice(next_start, len(events), unknown + _book_differences(counts))
 
 
 def _scope_parameters(scope: VerifyScope) -> dict[str, Any]:
@@ -259,16 +255,14 @@ async def _check_clocks(conn: Connection, scope: VerifyScope, start: str) -> Sli
     before = UUID(int=max(after.account_id.int - 1, 0)) if start == first_key(scope) else after.account_id
     test = True if before != after.account_id else after.test
     clocks = await _compare_clocks(conn, account_id=before, test=test, high=scope.high, limit=scope.rows_max)
-    found = [
-        *_difference_if_any("books", "numbers missing in a ledger", sum(abs(clock.lines) for clock in clocks)),
-        *_difference_if_any("books", "numbers missing in a feed", sum(abs(clock.events) for clock in clocks)),
-        *_difference_if_any(
-            "books", "balances that are not the sum of their lines", sum(clock.otherwise for clock in clocks)
-        ),
-    ]
+    counts = {
+        "numbers missing in a ledger": sum(abs(clock.lines) for clock in clocks),
+        "numbers missing in a feed": sum(abs(clock.events) for clock in clocks),
+        "balances that are not the sum of their lines": sum(clock.otherwise for clock in clocks),
+    }
     last = clocks[-1] if len(clocks) == scope.rows_max else None
     next_start = None if last is None else _encode_key(_LineKey(last.account_id, last.test))
-    return Slice(next_start, len(clocks), found, -sum(clock.left_feed for clock in clocks))
+    return Slice(next_start, len(clocks), _book_differences(counts), -sum(clock.left_feed for clock in clocks))
 
 
 PARTS: Final = (

@@ -4,7 +4,7 @@ of issue or due date, and the sums of months, years and decades by account."""
 from collections.abc import Awaitable, Callable, Sequence
 from datetime import date
 from functools import partial
-from typing import Final
+from typing import Final, NamedTuple
 from uuid import UUID
 
 import msgspec
@@ -18,8 +18,6 @@ from readmodels.verify_scope import Look, Slice, VerifyPart, VerifyScope, differ
 from sql import Connection
 
 FOLDED: Final = ("report_entry", "report_refund", "report_integrator", "span_entry")
-ISSUED: Final = ("report_cohort", "report_wait", "span_charge")
-DUE: Final = ("report_due", "span_charge")
 SPANS: Final = ("span_charge", "span_entry")
 DAYS: Final = (Fold.ENTRIES, Fold.REFUNDS, Fold.INTEGRATORS)
 
@@ -89,50 +87,41 @@ def _slice_finder(name: str) -> Callable[..., Awaitable[AccountDays]]:
     return find
 
 
-next_issued, next_due = _slice_finder("issued"), _slice_finder("due")
-fill_issued = sql.run("verify_totals.fill_issued")
-fill_due = sql.run("verify_totals.fill_due")
-_ISSUED_CHECKS = tuple(sql.for_each("verify_totals.differences_of_issued", differences).values())
-_compare_charge_days = differences("verify_totals.differences_of_charge_days")
-_DUE_CHECKS = tuple(sql.for_each("verify_totals.differences_of_due", differences).values())
+class ChargeTotals(NamedTuple):
+    """The totals of charges by account and day: the day of their issue, or their due date."""
 
-
-async def _check_issued(mode: Mode, conn: Connection, scope: VerifyScope, start: str) -> Slice:
-    account_days = await next_issued(conn, scope, start, test=mode.test)
-    await Shadows.make(conn, *ISSUED)
-    await fill_issued(conn, **given(account_days, scope), test=mode.test)
-    return await _compare_slice(
-        conn, scope, account_days, [_charge_day_check(mode, "issued"), *_report_checks(mode, _ISSUED_CHECKS)]
-    )
-
-
-async def _check_due(mode: Mode, conn: Connection, scope: VerifyScope, start: str) -> Slice:
-    account_days = await next_due(conn, scope, start, test=mode.test)
-    await Shadows.make(conn, *DUE)
-    await fill_due(conn, **given(account_days, scope), test=mode.test)
-    return await _compare_slice(
-        conn, scope, account_days, [_charge_day_check(mode, "due"), *_report_checks(mode, _DUE_CHECKS)]
-    )
-
-
-def _charge_day_check(mode: Mode, dated: str) -> Look:
-    return partial(_compare_charge_days, test=mode.test, dated=dated)
-
-
-def _report_checks(mode: Mode, checks: Sequence[Look]) -> Sequence[Look]:
+    dated: str
+    tables: tuple[str, ...]
+    next_slice: Callable[..., Awaitable[AccountDays]]
+    fill: Callable[..., Awaitable[str]]
+    report_checks: Sequence[Look]
     """The comparisons with the reports' tables, which hold production only."""
-    return checks if mode is Mode.PRODUCTION else ()
 
 
-async def _compare_slice(
-    conn: Connection, scope: VerifyScope, account_days: AccountDays, checks: Sequence[Look]
-) -> Slice:
-    await prefer_real_tables(conn)
-    return Slice(
-        account_days.next,
-        0,
-        [each for check in checks for each in await check(conn, **given(account_days, scope)) if each.rows],
+def _charge_totals(dated: str, *tables: str) -> ChargeTotals:
+    checks = sql.for_each(f"verify_totals.differences_of_{dated}", differences)
+    return ChargeTotals(
+        dated, tables, _slice_finder(dated), sql.run(f"verify_totals.fill_{dated}"), tuple(checks.values())
     )
+
+
+ISSUED: Final = _charge_totals("issued", "report_cohort", "report_wait", "span_charge")
+DUE: Final = _charge_totals("due", "report_due", "span_charge")
+_compare_charge_days = differences("verify_totals.differences_of_charge_days")
+
+
+async def _check_charge_totals(
+    totals: ChargeTotals, mode: Mode, conn: Connection, scope: VerifyScope, start: str
+) -> Slice:
+    account_days = await totals.next_slice(conn, scope, start, test=mode.test)
+    parameters = given(account_days, scope)
+    await Shadows.make(conn, *totals.tables)
+    await totals.fill(conn, **parameters, test=mode.test)
+    await prefer_real_tables(conn)
+    found = await _compare_charge_days(conn, **parameters, test=mode.test, dated=totals.dated)
+    if mode is Mode.PRODUCTION:
+        found += [each for check in totals.report_checks for each in await check(conn, **parameters)]
+    return Slice(account_days.next, 0, [each for each in found if each.rows])
 
 
 def given(at: AccountDays, scope: VerifyScope) -> dict[str, object]:
@@ -207,10 +196,10 @@ def first_day(scope: VerifyScope) -> str:
 
 PARTS: Final = (
     VerifyPart("days", first_day, _check_days),
-    VerifyPart("issued", first_account_day, partial(_check_issued, Mode.PRODUCTION)),
-    VerifyPart("issued_in_sandboxes", first_account_day, partial(_check_issued, Mode.SANDBOX)),
-    VerifyPart("due", first_account_day, partial(_check_due, Mode.PRODUCTION)),
-    VerifyPart("due_in_sandboxes", first_account_day, partial(_check_due, Mode.SANDBOX)),
+    VerifyPart("issued", first_account_day, partial(_check_charge_totals, ISSUED, Mode.PRODUCTION)),
+    VerifyPart("issued_in_sandboxes", first_account_day, partial(_check_charge_totals, ISSUED, Mode.SANDBOX)),
+    VerifyPart("due", first_account_day, partial(_check_charge_totals, DUE, Mode.PRODUCTION)),
+    VerifyPart("due_in_sandboxes", first_account_day, partial(_check_charge_totals, DUE, Mode.SANDBOX)),
     VerifyPart("together", first_day, _check_totals_of_all),
     VerifyPart("spans", lambda scope: str(scope.low), _check_spans),
 )

@@ -14,7 +14,7 @@ from banks.protocol import DESCRIPTION_CHARACTERS_MAX, Rejected
 from banks.simulated.requests import Wrong, asked_amount, asked_body, asked_rules
 from banks.simulated.returns import BookedReturn, BookedTransfer, SimulatedReturns
 from banks.simulated.shown import shown_return, shown_sent
-from banks.simulated.wire import Invalid, Wire, asked_interval, asked_page, shown_paging
+from banks.simulated.wire import Invalid, Wire, asked_interval, asked_json, asked_page, shown_paging
 from banks.transfers import PIX_UNKNOWN, Return, Transfer
 from domain.documents import well_formed
 from domain.money import PIX_CENTS_MAX, parse_amount
@@ -44,7 +44,7 @@ class ReturnWire:
 
     async def put_return(self, request: web.Request) -> web.Response:
         kind = "PixDevolucaoInvalida"
-        body = await _body(request)
+        body = await asked_json(request)
         if self._wire.fault == "refuse":
             raise Invalid(kind, 400, "Recusada a pedido.", of="devolucao")
         asked = Return(
@@ -68,7 +68,7 @@ class ReturnWire:
 
     async def put_transfer(self, request: web.Request) -> web.Response:
         kind = "TransferenciaInvalida"
-        body = await _body(request)
+        body = await asked_json(request)
         if self._wire.fault == "refuse":
             raise Invalid(kind, 400, "Recusada a pedido.", of="transferencia")
         key, document = body.get("chave"), body.get("documento")
@@ -135,15 +135,6 @@ class ReturnWire:
     def _shown_transfer(self, booked: BookedTransfer) -> dict[str, Any]:
         shown = shown_sent(self._returns, booked, done="REALIZADO")
         return {"endToEndId": booked.end_to_end_id, "chave": booked.pix_key, **shown}
-
-
-async def _body(request: web.Request) -> dict[str, Any]:
-    if request.content_type != "application/json":
-        raise Invalid("RequisicaoInvalida", 400, "O conteúdo deve ser application/json.")
-    try:
-        return msgspec.json.decode(await request.read(), type=dict[str, Any])
-    except (msgspec.MsgspecError, UnicodeDecodeError):
-        raise Invalid("RequisicaoInvalida", 400, "O conteúdo não é JSON.") from None
 
 
 def _amount(body: dict[str, Any], kind: str) -> int:
