@@ -324,8 +324,8 @@ class Charge:
             return 409, "CHARGE_NOT_PENDING"
         if due == self.due:
             return 200, ""
-        # An underpaid boleto is closed at the bank, and its charge stays pending here. As in `to_cancel`, the production
-        # bank answers so even while it refuses changes.
+        # An underpaid boleto is closed at the bank, and its charge stays pending here. As in `to_cancel`, the
+        # production bank answers so even while it refuses changes.
         if refused and (self.boleto == "open" or self.test):
             return 502, "BANK_UNAVAILABLE"
         return (409, "CHARGE_NOT_PENDING") if self.boleto == "paid" else (200, "")

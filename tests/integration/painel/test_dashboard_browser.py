@@ -259,19 +259,22 @@ async def test_tables_of_money_need_no_sideways_scrolling_on_phones_and_tablets(
             await browser.command("Network.setCookie", value=browser.owner.cookie(), **cookie)
 
 
-async def test_the_menu_opens_on_a_phone_by_its_button_and_is_always_visible_on_a_desktop(browser: Browser) -> None:
+async def test_the_menu_opens_on_a_phone_without_scripts_and_is_always_visible_on_a_desktop(browser: Browser) -> None:
     shown = "document.querySelector('#menu').checkVisibility()"
-    await browser.command("Emulation.setScriptExecutionDisabled", value=False)
-    await browser.screen(390)
-    await browser.open("/painel")
-    assert await browser.evaluate(shown) is False
-    await browser.evaluate("document.querySelector('.menu-button').click()")
-    await until(browser.evaluate, shown, True)
-    assert await browser.evaluate("document.querySelector('#menu [aria-current]').textContent") == "Início"
-    await browser.screen(1440)
-    await browser.open("/painel")
-    assert await browser.evaluate(shown) is True
-    assert await browser.evaluate("document.querySelector('.menu-button').checkVisibility()") is False
+    await browser.command("Emulation.setScriptExecutionDisabled", value=True)
+    try:
+        await browser.screen(390)
+        await browser.open("/painel")
+        assert await browser.evaluate(shown) is False
+        await browser.evaluate("document.querySelector('.menu-button').click()")
+        await until(browser.evaluate, shown, True)
+        assert await browser.evaluate("document.querySelector('#menu [aria-current]').textContent") == "Início"
+        await browser.screen(1440)
+        await browser.open("/painel")
+        assert await browser.evaluate(shown) is True
+        assert await browser.evaluate("document.querySelector('.menu-button').checkVisibility()") is False
+    finally:
+        await browser.command("Emulation.setScriptExecutionDisabled", value=False)
 
 
 async def test_the_first_tab_stop_skips_to_the_content_and_the_focus_is_outlined(browser: Browser) -> None:

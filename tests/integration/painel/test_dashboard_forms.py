@@ -181,7 +181,6 @@ async def test_a_form_sent_eight_times_creates_one_charge_and_leads_to_it_each_t
     assert {each.status for each in sent} == {303}
     assert len({each.where for each in sent}) == 1
     assert await env.rows_of("charge") == 1
-    assert await env.rows_of("charge") == 1
 
 
 @pytest.mark.parametrize(

@@ -89,7 +89,9 @@ async def test_signing_in_leads_to_the_page_that_was_asked_for(address: str, mer
             assert (await person.get(f"/painel/cobrancas/{odd}")).status == 404
         # Once signed in, a person is redirected away from the sign-in page.
         assert (await person.get(ENTRY)).where == "/painel"
+        await person.post("/painel/sair")
         person.email = merchant.dashboard.email.upper() + " "
+        assert (await person.sign_in()).where == "/painel"
         assert (await person.get("/painel")).status == 200
 
 

@@ -18,11 +18,11 @@ from banks.protocol import Location
 from commands.bank_orders.pix_locations import add_to_pool
 from commands.merchants.merchants import MerchantCreated
 from commands.webhooks.address import AddressFault
-from commands.webhooks.endpoint import OLD_SECRETS_MAX
+from commands.webhooks.endpoint import OLD_SECRETS_MAX, set_endpoint
 from domain.events import DEFAULT_KINDS, EventKind
 from domain.mode import Mode
 from runtime.ids import new_id
-from runtime.postgres import Pool
+from runtime.postgres import Pool, transaction
 from tests.support.dashboard import Books, Person, Seen, a_merchant, owner_in_browser, settings_with
 from tests.support.pages import serving
 from tests.support.webhooks import KEY, SEAL, Receiver, Request, receiving, webhook_worker
@@ -228,7 +228,14 @@ async def test_an_address_that_is_not_public_is_refused_unless_private_addresses
     ):
         assert (await person.post(PATH, on=PATH, url=url)).status == 400
         # Moving an endpoint to such an address is refused too.
+        public = "https://loja.example.com/hook"
+        async with transaction(pool) as conn:
+            await set_endpoint(
+                conn, merchant.account_id, public, allow_private=False, now=datetime.now(UTC), seal=SEAL,
+                chance=bytes(32),
+            )  # fmt: skip
         assert (await person.post(f"{PATH}/endereco", on=PATH, url=url)).status == 400
+        assert public in (await person.opened(PATH)).html
 
 
 def test_every_fault_of_an_address_has_a_text_in_portuguese() -> None:

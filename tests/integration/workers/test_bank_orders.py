@@ -531,9 +531,12 @@ async def test_no_production_charge_is_stored_without_its_bank_order(context: Co
         await charge(context, account, test=False, ordered=False)
 
 
-async def test_concurrent_drains_register_each_test_charge_once(context: Context, account: UUID) -> None:
-    charge_ids = await make_charges(context.pool, account, await locations(context, True, 300), test=True)
-    taken = await asyncio.gather(*(drain_orders(context, Mode.SANDBOX) for _ in range(4)))
+async def test_two_workers_that_drain_at_once_register_each_test_charge_once(
+    context: Context, account: UUID, servers: Any, bank: RunningBank
+) -> None:
+    async with worker_context(context.pool, servers.redis_url, bank.adapter()) as other:
+        charge_ids = await make_charges(context.pool, account, await locations(context, True, 300), test=True)
+        taken = await asyncio.gather(*(drain_orders(each, Mode.SANDBOX) for each in (context, other, context, other)))
     assert sum(taken) == len(charge_ids)
     rows = await context.pool.fetch(
         including_ended_orders("SELECT state, attempts FROM bank_order WHERE charge_id = ANY($1::uuid[])"), charge_ids

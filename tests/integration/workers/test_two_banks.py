@@ -13,7 +13,10 @@ from banks.choice import BANKS, agreement_of, open_banks
 from banks.protocol import Done
 from commands.bank_orders.callback import store_hints
 from commands.bank_orders.pix_locations import take_blocks
-from domain.mode import Mode
+from commands.charges.cancel import cancellation
+from commands.charges.change import change_charges
+from domain.charge import CancelReason
+from domain.mode import Mode, Owner
 from runtime.ids import new_id
 from runtime.postgres import Pool, transaction
 from runtime.seal import Seal
@@ -58,7 +61,7 @@ def requests_to(bank: RunningBank, path: str) -> int:
 
 
 @pytest.mark.parametrize(("code", "another"), [(BANK, OTHER), (OTHER, BANK)])
-async def test_a_charge_is_registered_and_looked_up_only_at_the_bank_that_carries_it(
+async def test_a_charge_is_registered_looked_up_and_removed_only_at_the_bank_that_carries_it(
     context: Context, banks: dict[str, RunningBank], code: str, another: str
 ) -> None:
     made = await context.banks.production[code].pix.create_locations(1)
@@ -72,6 +75,13 @@ async def test_a_charge_is_registered_and_looked_up_only_at_the_bank_that_carrie
     await _store_callback(context, code, charge_id)
     await drain_pix_hints(context)
     assert requests_to(banks[code], f"GET /pix/v2/cob/{charge_id.hex}") == 1
+    change = cancellation(
+        charge_id, Owner.of(account, False), reason=CancelReason.CANCELLED, actor="test", request_id=None
+    )
+    async with transaction(context.pool) as conn:
+        await change_charges(conn, [change], now=utc_now())
+    await drain_orders(context, Mode.PRODUCTION)
+    assert requests_to(banks[code], f"PATCH /pix/v2/cob/{charge_id.hex}") == 1
     assert requests_to(banks[another], charge_id.hex) == requests_to(banks[another], "webhook") == 0
 
 
