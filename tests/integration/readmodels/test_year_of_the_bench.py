@@ -15,7 +15,7 @@ from bench.year import fold_all, write_year
 from readmodels.shadow import Shadows, prefer_real_tables
 from readmodels.verify import plan_slice_by_index, verify
 from readmodels.verify_scope import VerifyScope
-from readmodels.verify_totals import DUE, ISSUED, first_account_day, given, next_due, next_issued
+from readmodels.verify_totals import DUE, ISSUED, ChargeTotals, first_account_day, given
 from runtime.postgres import Pool, connect, open_pool
 from tests.support.banking import make_account
 from tests.support.database import own_database, owner_of
@@ -76,8 +76,8 @@ async def test_feed_and_ledger_match_the_journal(year: Year) -> None:
     assert {each.table for each in found} <= {"books"}, found
 
 
-@pytest.mark.parametrize(("part", "find", "shadows"), [("issued", next_issued, ISSUED), ("due", next_due, DUE)])
-async def test_a_slice_reads_its_charges_and_not_all_of_them(year: Year, part: str, find: Any, shadows: Any) -> None:
+@pytest.mark.parametrize("totals", [ISSUED, DUE], ids=["issued", "due"])
+async def test_a_slice_reads_its_charges_and_not_all_of_them(year: Year, totals: ChargeTotals) -> None:
     """Else a verification takes the square of what there is."""
     await fold_all(year.pool)
     await year.pool.execute("ANALYZE")
@@ -85,9 +85,9 @@ async def test_a_slice_reads_its_charges_and_not_all_of_them(year: Year, part: s
     async with conn.transaction():
         await plan_slice_by_index(conn)
         scope = VerifyScope(rows_max=100)
-        account_days = await find(conn, scope, first_account_day(scope), test=False)
-        await Shadows.make(conn, *shadows)
-        statement = sql.STATEMENTS[f"verify_totals.fill_{part}"]
+        account_days = await totals.next_slice(conn, scope, first_account_day(scope), test=False)
+        await Shadows.make(conn, *totals.tables)
+        statement = sql.STATEMENTS[f"verify_totals.fill_{totals.dated}"]
         asked = given(account_days, scope) | {"test": False}
         raw = await conn.fetchval(
             f"EXPLAIN (ANALYZE, FORMAT JSON) {statement.text}", *(asked[name] for name in statement.parameters)
