@@ -39,6 +39,7 @@ _PROJECTIONS: Final = [each.value for each in Projection]
 
 _find_account = sql.maybe("account_file.found", FoundAccount)
 _add_journal = sql.one("account_file.add_journal", int)
+_begin_feed = sql.run("account_file.begin_feed")
 _find_last_journal_id = sql.one("account_file.last_of_journal", int)
 _journal_since = sql.stream("account_file.journal_since", str)
 _raise_numbers = sql.maybe("account_file.raise_numbers", int)
@@ -63,6 +64,7 @@ async def import_account(
         if await _find_account(conn, account_id=head.account_id) is not None:
             raise UnfitFile("the account is there already")
         last_journal_id = await _find_last_journal_id(conn)
+        await _begin_feed(conn)
         try:
             rows = await _add_rows(conn, file, progress)
         except asyncpg.UniqueViolationError as violation:
