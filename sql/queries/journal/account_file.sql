@@ -81,6 +81,10 @@ WITH given AS MATERIALIZED (
 )
 INSERT INTO {each} OVERRIDING USER VALUE SELECT * FROM given;
 
+-- name: make_months
+-- Makes the months of 400 days, but none that has rows in the default partition: no row is moved.
+SELECT make_months(:parent, ((now() - interval '400 days') AT TIME ZONE 'UTC')::date, (now() AT TIME ZONE 'UTC')::date, 0) AS months;
+
 -- name: begin_feed
 -- Events older than 400 days do not enter the feed (contract section 8): in a younger cell their months would not be
 -- there, and the default partition would keep those of more events than a worker moves.

@@ -224,6 +224,8 @@ async def test_payers_of_an_account_that_came_as_a_file_go_like_those_that_were_
     await import_account(owner, file, seal=SEAL, progress=lambda table: None)
     await owner.close()
     assert await verify(url) == []
+    month = f"read_event_sandbox_{now - timedelta(days=399):%Y_%m}"
+    assert await own.fetchval("SELECT to_regclass($1)::text", month) == month
     assert await own.fetchval("SELECT now() - begins_at BETWEEN '400 days' AND '432 days' FROM feed_begin")
     assert await named(own, charge_id)
     await until_done(worker(own, now + timedelta(days=DAYS + 3)))
