@@ -28,7 +28,7 @@ JOURNAL: Final = "journal"
 LINE_BYTES_MAX: Final = 16 * 1024 * 1024
 
 READ: Final = sql.for_each("account_file.read", lambda name: sql.stream(name, str))
-"""The derived tables, which are rebuilt by the import and compared by digest."""
+"""The derived tables that are compared by digest after the import has made them anew."""
 
 
 class ModeSums(Struct, frozen=True):
@@ -61,7 +61,7 @@ class FileEnd(Struct, frozen=True, kw_only=True):
     rows: dict[str, int]
     sums: list[ModeSums]
     digests: dict[str, str]
-    """SHA-256 over the rows of the journal, and over those of each table that is derived from it."""
+    """SHA-256 over the rows of the journal, and over those of each table of READ."""
     sha256: str
 
 

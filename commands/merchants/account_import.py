@@ -5,6 +5,7 @@ read tables from the journal, and everything is compared with the file's end bef
 """
 
 from collections.abc import Callable
+from contextlib import suppress
 from itertools import groupby, islice
 from operator import itemgetter
 from pathlib import Path
@@ -34,11 +35,14 @@ from sql import Connection
 
 _ROWS_MAX: Final = 500
 _ADD_ROWS: Final = sql.for_each("account_file.add", sql.count)
+_FEED_TABLES: Final = ("read_event_production", "read_event_sandbox")
 _PROJECTIONS: Final = [each.value for each in Projection]
 
 
 _find_account = sql.maybe("account_file.found", FoundAccount)
 _add_journal = sql.one("account_file.add_journal", int)
+_make_months = sql.one("account_file.make_months", int)
+_begin_feed = sql.run("account_file.begin_feed")
 _find_last_journal_id = sql.one("account_file.last_of_journal", int)
 _journal_since = sql.stream("account_file.journal_since", str)
 _raise_numbers = sql.maybe("account_file.raise_numbers", int)
@@ -54,6 +58,7 @@ async def import_account(
     _check_keys(head, seal)
     if (cell := cell_of(head.account_id)) != HOME or current_cell() != HOME:
         raise UnfitFile(f"its ids are of cell {cell}: only accounts of home go as files, others move with their cell")
+    await _make_feed_months(conn)
     async with conn.transaction():
         schema = await find_schema(conn)
         if head.schema != schema:
@@ -63,6 +68,7 @@ async def import_account(
         if await _find_account(conn, account_id=head.account_id) is not None:
             raise UnfitFile("the account is there already")
         last_journal_id = await _find_last_journal_id(conn)
+        await _begin_feed(conn)
         try:
             rows = await _add_rows(conn, file, progress)
         except asyncpg.UniqueViolationError as violation:
@@ -80,6 +86,15 @@ async def import_account(
         await _raise_numbers(conn, account_id=head.account_id)
         await look_at_passed(conn, account_id=head.account_id)
     return head, end
+
+
+async def _make_feed_months(conn: Connection) -> None:
+    """Make the months in which the account's events lie. Events without a month go to the default partition, and the
+    next `quita migrate` moves them out of it, while all payments wait."""
+    for feed in _FEED_TABLES:
+        # Writers may hold the lock for longer than the function waits; the import does not fail for that.
+        with suppress(asyncpg.LockNotAvailableError):
+            await _make_months(conn, parent=feed)
 
 
 def _check_keys(head: FileHead, seal: Seal) -> None:

@@ -47,9 +47,9 @@ SELECT to_jsonb(t)::text AS row FROM webhook_attempt t
 WHERE delivery_id IN (SELECT delivery_id FROM webhook_delivery WHERE account_id = :account_id);
 
 -- name: read
--- for each of read_charge, read_payment, read_refund, read_withdrawal, read_event, read_ledger
+-- for each of read_charge, read_payment, read_refund, read_withdrawal, read_ledger
 -- The read tables, in an order that is the same in every cell. Journal ids are left out because they differ between
--- cells.
+-- cells. The feed is not compared, because each cell's begins with its own oldest month; the journal has every event.
 SELECT (to_jsonb(t) - 'journal_id' - 'paid_journal_id')::text AS row FROM {each} t
 WHERE account_id = :account_id ORDER BY (to_jsonb(t) - 'journal_id' - 'paid_journal_id')::text COLLATE "C";
 
@@ -80,6 +80,16 @@ WITH given AS MATERIALIZED (
     SELECT * FROM jsonb_populate_recordset(NULL::{each}, :rows::jsonb)
 )
 INSERT INTO {each} OVERRIDING USER VALUE SELECT * FROM given;
+
+-- name: make_months
+-- Makes the months of 400 days, but none that has rows in the default partition: no row is moved.
+SELECT make_months(:parent, ((now() - interval '400 days') AT TIME ZONE 'UTC')::date, (now() AT TIME ZONE 'UTC')::date, 0) AS months;
+
+-- name: begin_feed
+-- Events older than 400 days do not enter the feed (contract section 8): in a younger cell their months would not be
+-- there, and the default partition would keep those of more events than a worker moves.
+UPDATE feed_begin SET begins_at = date_trunc('month', now() - interval '400 days', 'UTC')
+WHERE begins_at < date_trunc('month', now() - interval '400 days', 'UTC');
 
 -- name: add_journal
 -- Inserts journal rows in order, with new ids, and projects them with the same function as at any other time.

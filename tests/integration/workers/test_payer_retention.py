@@ -13,6 +13,7 @@ import pytest_asyncio
 from commands.charges.expire import expire_charges
 from commands.merchants.account_export import export_account
 from commands.merchants.account_import import import_account
+from readmodels.verify import verify
 from runtime.ids import new_id
 from runtime.limits.kept import Kept, read_kept
 from runtime.postgres import Pool, connect, open_pool
@@ -212,6 +213,9 @@ async def test_payers_of_an_imported_account_are_erased_like_those_of_other_acco
         await source.execute("UPDATE account SET kyc = 'blocked' WHERE account_id = $1", came.account_id)
         await source.close()
         owner = await connect(owner_of(servers, elsewhere))
+        # Its events have left the feed there, as after 400 days.
+        await owner.execute("DELETE FROM read_event")
+        await owner.execute("UPDATE feed_begin SET begins_at = now() + interval '1 day'")
         await export_account(owner, came.account_id, file, seal=SEAL, now=now, progress=lambda table: None)
         await owner.close()
     here = Books(own, (await a_merchant(own)).account_id, SEAL)
@@ -221,6 +225,10 @@ async def test_payers_of_an_imported_account_are_erased_like_those_of_other_acco
     owner = await connect(owner_of(servers, url))
     await import_account(owner, file, seal=SEAL, progress=lambda table: None)
     await owner.close()
+    assert await verify(url) == []
+    month = f"read_event_sandbox_{now - timedelta(days=399):%Y_%m}"
+    assert await own.fetchval("SELECT to_regclass($1)::text", month) == month
+    assert await own.fetchval("SELECT now() - begins_at BETWEEN '400 days' AND '432 days' FROM feed_begin")
     assert await payer_is_kept(own, charge_id)
     await erase_until_done(worker(own, now + timedelta(days=DAYS + 3)))
     assert not await payer_is_kept(own, charge_id)
