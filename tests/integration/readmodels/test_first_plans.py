@@ -63,7 +63,8 @@ class _Database(NamedTuple):
 # Very many merchants, with a row or two each, of whom one may have very many.
 _CROWD = (
     "INSERT INTO account (account_id, name, document, city, kyc, pix_key, created_at)"
-    " SELECT md5(n::text)::uuid, 'Loja', '12345678000190', 'Recife', 'approved', 'k', now() FROM generate_series(1, 4000) AS n",
+    " SELECT md5(n::text)::uuid, 'Loja', '12345678000190', 'Recife', 'approved', 'k', now()"
+    " FROM generate_series(1, 4000) AS n",
     "INSERT INTO read_refund (account_id, refund_id, test, created_at, status, charge_id, payment_id, paid_at, doc)"
     " SELECT account_id, gen_random_uuid(), false, now(), 'succeeded', gen_random_uuid(), gen_random_uuid(), now(),"
     " '{}' FROM account",
