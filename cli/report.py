@@ -166,10 +166,27 @@ async def _write_json(out: IO[bytes], report: Report, head: dict[str, Any], rows
 
 
 async def _write_table(out: IO[bytes], report: Report, head: dict[str, Any], rows: AsyncIterator[Any]) -> None:
-    lines = [[_printable(value) for value in as_json(report, row).values()] async for row in rows]
     names = [column.name for column in report.columns]
-    widths = [max(map(len, column)) for column in zip(names, *lines, strict=True)]
+    widths = [len(name) for name in names]
     right_aligned = [column.kind.is_number for column in report.columns]
+    # A settlement may have millions of rows, and the width of a column is known after the last.
+    with tempfile.TemporaryFile(prefix="quita-") as lines:
+        async for row in rows:
+            cells = [_printable(value) for value in as_json(report, row).values()]
+            widths = [max(width, len(cell)) for width, cell in zip(widths, cells, strict=True)]
+            lines.write(msgspec.json.encode(cells) + b"\n")
+
+        def write_line(line: str) -> None:
+            out.write(f"{line}\n".encode(sys.stdout.encoding, sys.stdout.errors or "strict"))
+
+        write_line(_table_head(report, head))
+        write_line(_table_line(names, widths, right_aligned))
+        lines.seek(0)
+        for line in lines:
+            write_line(_table_line(msgspec.json.decode(line, type=list[str]), widths, right_aligned))
+
+
+def _table_head(report: Report, head: dict[str, Any]) -> str:
     days = f", {head['from']} to {head['to']}" if report.dated else ""
     lag = (
         "the totals are still being made"
@@ -177,11 +194,7 @@ async def _write_table(out: IO[bytes], report: Report, head: dict[str, Any], row
         else f"as of {head['as_of']}, {head['lag_seconds']} s behind"
     )
     cells = f", cells {', '.join(head['cells'])}" if "cells" in head else ""
-    for line in (
-        f"{report.title}{days}{cells} ({lag})",
-        *(_table_line(each, widths, right_aligned) for each in (names, *lines)),
-    ):
-        out.write(f"{line}\n".encode(sys.stdout.encoding, sys.stdout.errors or "strict"))
+    return f"{report.title}{days}{cells} ({lag})"
 
 
 def _table_line(cells: Sequence[str], widths: Sequence[int], right_aligned: Sequence[bool]) -> str:

@@ -40,9 +40,12 @@ GROUP BY reference;
 
 -- name: hold_sources
 -- Locks the rows until the transaction ends, in one order. A row lock without a change does not block an INSERT ... ON
--- CONFLICT DO NOTHING of the same money.
+-- CONFLICT DO NOTHING of the same money. Two look-ups, because no index serves an OR.
 SELECT suspense_id FROM suspense
-WHERE bank = :bank AND (source = ANY(:sources::text[]) OR (reference = ANY(:numbers::text[]) AND kind = 'boleto_unknown'))
+WHERE suspense_id = ANY(ARRAY(
+    SELECT suspense_id FROM suspense WHERE bank = :bank AND source = ANY(:sources::text[])
+    UNION ALL
+    SELECT suspense_id FROM suspense WHERE bank = :bank AND reference = ANY(:numbers::text[]) AND kind = 'boleto_unknown'))
 ORDER BY suspense_id FOR UPDATE;
 
 -- name: hold

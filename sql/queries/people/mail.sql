@@ -46,8 +46,10 @@ WITH asked AS MATERIALIZED (
            EXISTS (SELECT FROM account WHERE account_id = :account_id AND kyc = 'blocked') AS blocked,
            (SELECT count(*) FROM mail WHERE charge_id = :charge_id AND kind = 'asked' AND created_at > :since) AS before,
            count(*) AS of_account, count(*) FILTER (WHERE few.to_hash = :to_hash) AS of_address
+    -- The order is that of mail_asked_of: while few mails are requested, mail_asked would look as cheap, and it has those
+    -- of all accounts.
     FROM (SELECT to_hash FROM mail WHERE account_id = :account_id AND kind = 'asked' AND created_at > :since_day
-          LIMIT :limit_account) AS few
+          ORDER BY created_at DESC LIMIT :limit_account) AS few
 )
 INSERT INTO mail (mail_id, account_id, charge_id, kind, to_sealed, to_hash, note_sealed, attach_pdf, state, trouble,
                   due_at, created_at)
@@ -108,16 +110,17 @@ RETURNING m.mail_id, m.account_id, m.charge_id, m.kind, m.about_day, m.to_sealed
           m.charge_id IS NOT NULL AND m.kind <> 'receipt' AND coalesce(a.kyc = 'blocked', false) AS blocked;
 
 -- name: settle
--- Stores the outcome, if this lease still holds the mail.
+-- Stores the outcome, if this lease still holds the mail. A mail is leased while it is being sent; the state is not
+-- asked for, because an index holds the mails of that state, with the dead rows of all that were sent since a vacuum.
 UPDATE mail
 SET state = :state, due_at = :due_at, lease_until = NULL, subject = coalesce(:subject, subject), trouble = :trouble,
     sent_at = :sent_at
-WHERE mail_id = :mail_id AND attempts = :attempts AND state = 'sending';
+WHERE mail_id = :mail_id AND attempts = :attempts AND lease_until IS NOT NULL;
 
 -- name: put_back
 -- Puts back a mail that was not attempted, if this lease still holds it; it goes first in the next round.
 UPDATE mail SET state = 'waiting', attempts = attempts - 1, lease_until = NULL
-WHERE mail_id = :mail_id AND attempts = :attempts AND state = 'sending';
+WHERE mail_id = :mail_id AND attempts = :attempts AND lease_until IS NOT NULL;
 
 -- name: release
 -- Frees the leases of dead workers. Whether the mail was sent is unknown, so it is sent again with the same Message-ID.

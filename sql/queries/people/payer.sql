@@ -103,11 +103,15 @@ SELECT mail_id, charge_id, kind, state, to_sealed, created_at FROM mail
 WHERE charge_id = ANY(:charge_ids::uuid[]) AND account_id = :account_id AND kind = 'asked';
 
 -- name: told_refunds
--- Held transfers that still name their destination.
+-- Held transfers that still name their destination. OFFSET 0 forces a look-up for each charge, instead of reading all
+-- refunds of the account.
 SELECT q.charge_id, f.refund_id, f.amount_cents, f.request ->> 'destination_sealed' AS destination_sealed
-FROM read_refund q
+FROM unnest(:charge_ids::uuid[]) AS g (charge_id)
+CROSS JOIN LATERAL (
+    SELECT refund_id, account_id, charge_id FROM read_refund WHERE charge_id = g.charge_id OFFSET 0
+) AS q
 JOIN held_refund f ON f.refund_id = q.refund_id AND f.account_id = q.account_id
-WHERE q.charge_id = ANY(:charge_ids::uuid[]) AND q.account_id = :account_id AND f.request ? 'destination_sealed';
+WHERE q.account_id = :account_id AND f.request ? 'destination_sealed';
 
 -- name: told_schedules
 SELECT schedule_id, status, created_at, payer_sealed FROM schedule

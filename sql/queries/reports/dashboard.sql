@@ -79,9 +79,14 @@ SELECT charge_id, payer_sealed FROM charge
 WHERE charge_id = ANY(:charge_ids::uuid[]) AND account_id = :account_id AND test = :test AND payer_sealed IS NOT NULL;
 
 -- name: schedule_payers
--- The same for a page of schedules, which exist in production only.
-SELECT schedule_id, payer_sealed FROM schedule
-WHERE schedule_id = ANY(:schedule_ids::uuid[]) AND account_id = :account_id AND payer_sealed IS NOT NULL;
+-- The same for a page of schedules, which exist in production only. OFFSET 0 forces a look-up by the key: where most
+-- accounts have few schedules, reading the account's would look as cheap.
+SELECT s.schedule_id, s.payer_sealed
+FROM unnest(:schedule_ids::uuid[]) AS g (schedule_id)
+CROSS JOIN LATERAL (
+    SELECT schedule_id, account_id, payer_sealed FROM schedule WHERE schedule_id = g.schedule_id OFFSET 0
+) AS s
+WHERE s.account_id = :account_id AND s.payer_sealed IS NOT NULL;
 
 -- name: charges_of_payer
 -- Index read_charge_payer, newest first: the payer's data as of the merchant's latest charges to them. One probe of

@@ -61,6 +61,24 @@ class _Database(NamedTuple):
     """Both are connections. The application's has the settings of its role, and caches no statements."""
 
 
+# Very many merchants, with a row or two each, of whom one may have very many.
+_CROWD = (
+    "INSERT INTO account (account_id, name, document, city, kyc, pix_key, created_at)"
+    " SELECT md5(n::text)::uuid, 'Loja', '12345678000190', 'Recife', 'approved', 'k', now()"
+    " FROM generate_series(1, 4000) AS n",
+    "INSERT INTO read_refund (account_id, refund_id, test, created_at, status, charge_id, payment_id, paid_at, doc)"
+    " SELECT account_id, gen_random_uuid(), false, now(), 'succeeded', gen_random_uuid(), gen_random_uuid(), now(),"
+    " '{}' FROM account",
+    "INSERT INTO mail (mail_id, account_id, charge_id, kind, to_sealed, to_hash, state, due_at, created_at, sent_at)"
+    " SELECT gen_random_uuid(), account_id, gen_random_uuid(), 'charge', '', '', 'sent', now(), now(), now()"
+    " FROM account",
+    "INSERT INTO suspense (suspense_id, bank, kind, source, reference, amount_cents, received_at, found_at)"
+    " SELECT gen_random_uuid(), '001', 'boleto_unknown', n || '/1', n::text, 1, now(), now()"
+    " FROM generate_series(1, 4000) AS n",
+    "ANALYZE account, read_refund, mail, suspense",
+)
+
+
 @asynccontextmanager
 async def _database(servers: Any) -> AsyncIterator[_Database]:
     """Yields connections to a migrated database without rows."""
@@ -87,6 +105,23 @@ async def empty(servers: Any) -> AsyncIterator[_Database]:
 async def test_a_plan_made_on_an_empty_table_finds_rows_by_their_key(empty: _Database, name: str) -> None:
     table, index = _BY_KEY[name]
     assert await _indexes(empty.app, name, table) == {index}
+
+
+async def test_it_still_is_in_a_crowd_of_merchants(servers: Any) -> None:
+    """What most merchants have of a kind is little; what one of them has may be very much."""
+    async with _database(servers) as crowd:
+        for statement in _CROWD:
+            await crowd.owner.execute(statement)
+        for name, table, indexes in (
+            ("payer.told_refunds", "read_refund", {"read_refund_charge"}),
+            ("mail.settle", "mail", {"mail_pkey"}),
+            ("mail.put_back", "mail", {"mail_pkey"}),
+            ("mail.ask", "mail", {"mail_asked", "mail_asked_of"}),
+            ("suspense.hold_sources", "suspense", {"suspense_pkey", "suspense_bank_source_key", "suspense_reference"}),
+        ):
+            assert await _indexes(crowd.app, name, table) == indexes, name
+            scans = [each for each in await _scans(crowd.app, name, table) if "Scan" in each["Node Type"]]
+            assert all("Index Cond" in each for each in scans), name
 
 
 async def test_a_plan_made_over_a_few_rows_still_uses_the_primary_key(servers: Any) -> None:

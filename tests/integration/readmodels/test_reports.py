@@ -7,6 +7,8 @@ import io
 import json
 import math
 import random
+import tempfile
+import tracemalloc
 from collections import Counter, defaultdict
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
@@ -21,7 +23,7 @@ import msgspec
 import pytest
 import pytest_asyncio
 
-from cli.report import add_commands, show
+from cli.report import _write_table, add_commands, show
 from commands.charges.cancel import cancellation
 from commands.charges.change import change_charges
 from commands.charges.expire import expire_charges
@@ -36,7 +38,7 @@ from readmodels.rebuild import rebuild
 from readmodels.reports.compare import whole as total_whole
 from readmodels.reports.csv_lines import csv_line
 from readmodels.reports.fold import find_horizon, fold_up_to, wait_for_horizon
-from readmodels.reports.report import By, ReportQuery, as_csv, as_json, ask, freshness, keeping
+from readmodels.reports.report import By, ReportQuery, Row, as_csv, as_json, ask, freshness, keeping
 from readmodels.reports.reports import DELIVERIES_MAX, REPORTS
 from readmodels.verify import verify
 from runtime.cells.number import HOME
@@ -1138,6 +1140,27 @@ async def test_a_pager_holds_no_connection_to_the_database(
     args = argparse.Namespace(**asked, csv=form == "csv", json=form == "json")
     assert await asyncio.to_thread(show, args) == 0
     assert pager.getvalue()
+
+
+async def test_a_long_table_is_not_held_in_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+    report, number = REPORTS["receipts"], 20_000
+
+    async def rows() -> AsyncIterator[Row]:
+        for each in range(number):
+            yield TODAY, "pix", each, 100, 0, 0
+
+    head = {"from": TODAY, "to": TODAY, "as_of": None, "lag_seconds": None}
+    monkeypatch.setattr("sys.stdout", io.TextIOWrapper(io.BytesIO(), encoding="utf-8"))
+    with tempfile.TemporaryFile() as out:
+        tracemalloc.start()
+        try:
+            await _write_table(out, report, head, rows())
+            _, peak = tracemalloc.get_traced_memory()
+        finally:
+            tracemalloc.stop()
+        out.seek(0)
+        assert sum(1 for _ in out) == number + 2
+    assert peak < 100 * number, "less than a row takes"
 
 
 async def test_the_command_line_shows_each_report_three_ways(system: System) -> None:
