@@ -45,6 +45,16 @@ def test_the_limit_of_open_files_is_raised_to_the_hard_limit() -> None:
         resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
 
 
+def test_without_a_limit_of_open_files_the_bounds_of_connections_stay(monkeypatch: pytest.MonkeyPatch) -> None:
+    limits = [(resource.RLIM_INFINITY, resource.RLIM_INFINITY)]
+    monkeypatch.setattr(resource, "getrlimit", lambda _: limits[-1])
+    monkeypatch.setattr(resource, "setrlimit", lambda _, given: limits.append(given))
+    assert HttpBounds().fitting(raise_open_files()) == HttpBounds()
+    assert len(limits) == 1
+    limits.append((1_024, resource.RLIM_INFINITY))
+    assert raise_open_files() == limits[-1][0] > 1_024
+
+
 def test_ipv6_clients_are_grouped_by_64_network_and_a_mapped_address_is_ipv4() -> None:
     assert client_group("2001:db8::1") == client_group("2001:db8::ffff:1%eth0") == "2001:db8::"
     assert client_group("2001:db8:0:1::1") != "2001:db8::"

@@ -74,6 +74,10 @@ def test_an_invalid_web_address_is_refused(name: str, given: str) -> None:
         read_settings(GOOD | {name: given})
 
 
+def test_a_web_address_may_end_with_a_slash_and_links_get_one_slash() -> None:
+    assert read_settings(GOOD | {"BASE_URL": "https://api.example.com/"}).base_url == "https://api.example.com"
+
+
 @pytest.mark.parametrize(
     "name", ["HOST", "BASE_URL", "APP_URL", "DOCS_URL", "BANK_URL", "BANK_CALLBACK_TOKEN", "MAIL_CATCHER"]
 )
@@ -86,7 +90,8 @@ def test_an_empty_variable_is_treated_as_absent(name: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "given", ["resolver.example.com", "abc", "10.0.0.2:", "10.0.0.2:0", "10.0.0.2/x", "10.0.0.2;10.0.0.3"]
+    "given",
+    ["resolver.example.com", "abc", "10.0.0.2:", "10.0.0.2:0", "10.0.0.2/x", "10.0.0.2:53/x", "10.0.0.2;10.0.0.3"],
 )
 def test_an_invalid_nameserver_is_refused(given: str) -> None:
     """Otherwise workers would fail at their start without naming it, and registering a webhook would answer 500."""

@@ -174,7 +174,8 @@ class WebhookDispatcher:
         gone through."""
         # By the loop's clock, which nobody sets: the lease goes by PostgreSQL's clock, not by this machine's.
         leased_until = asyncio.get_running_loop().time() + self._lease.total_seconds()
-        lanes_max = min(LANES_MAX, self._capacity())
+        capacity = self._capacity()
+        lanes_max = min(LANES_MAX, capacity)
         async with transaction(self._context.pool) as conn:
             looks = await take_lanes(
                 conn,
@@ -189,7 +190,7 @@ class WebhookDispatcher:
                 limit=lanes_max,
             )
             lanes = [look for look in looks if look.found]
-            claim_max = self._share_capacity([lane for lane in lanes if lane.ours])
+            claim_max = self._share_capacity(capacity, [lane for lane in lanes if lane.ours])
             chosen = [lane for lane in lanes if lane.key in claim_max]
             maxes = [claim_max[lane.key] for lane in chosen]
             claimed = await claim(conn, lanes=chosen, claim_maxes=maxes, now=now, lease=self._lease) if chosen else []
@@ -259,27 +260,25 @@ class WebhookDispatcher:
         """How many more requests this process may begin."""
         return min(IN_FLIGHT_MAX - len(self._tasks), _UNSTORED_MAX - len(self._unstored))
 
-    def _share_capacity(self, lanes: Sequence[_LaneLook]) -> dict[LaneKey, int]:
-        """How many claims each lane may have of this process's capacity, which all lanes share.
+    def _share_capacity(self, capacity: int, lanes: Sequence[_LaneLook]) -> dict[LaneKey, int]:
+        """How many claims each lane may have of this process's capacity, in equal parts; there are no more lanes than
+        that, so each gets one when capacity is short.
 
-        When capacity is short, each lane gets one claim, in rotation. Its second half is for lanes with hardly any
-        request in flight, so that however many receivers hang, one that answers is still served.
+        The second half of IN_FLIGHT_MAX is for lanes with hardly any request in flight, so that however many receivers
+        hang, one that answers is still served.
         """
-        left = self._capacity()
         left_test = IN_FLIGHT_TEST_MAX - self._in_flight_test
         busy = len(self._tasks) >= _BUSY_MIN
-        equal_share = max(1, left // len(lanes)) if lanes else 0
         claim_max: dict[LaneKey, int] = {}
         for lane in lanes:
             key = lane.key
-            limit = min(lane.concurrency, equal_share, left)
+            limit = min(lane.concurrency, capacity // len(lanes))
             if lane.test:
                 limit = min(limit, left_test)
             if busy:
                 limit = min(limit, _CONCURRENCY_WHEN_BUSY - self._in_flight[key])
             if limit > 0:
                 claim_max[key] = limit
-                left -= limit
                 left_test -= limit * lane.test
         return claim_max
 

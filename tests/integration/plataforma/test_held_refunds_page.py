@@ -16,9 +16,10 @@ from commands.money.refund import NewRefund, TransferDestination, begin_refunds
 from domain.instants import to_millisecond
 from domain.merchants.fees import NO_FEES
 from domain.mode import Mode, Owner
+from readmodels.dashboard.held_refunds import held_total
 from readmodels.money.refund import RefundProjection
 from runtime.ids import new_id
-from runtime.postgres import Pool, transaction
+from runtime.postgres import Pool, session, transaction
 from runtime.seal import Seal
 from tests.support.boleto_merchant import issue_boleto_in_the_past, today
 from tests.support.dashboard import Clock, Person, a_merchant, owner_in_browser, settings_with, staff_in_browser
@@ -151,11 +152,16 @@ async def test_a_release_asks_for_the_password_again_and_queues_one_bank_order(
 
 async def test_a_refusal_needs_a_reason_and_credits_the_money_back(pool: Pool, servers: Any, staff: Person) -> None:
     held = await held_refund(pool, servers)
+    async with session(pool) as conn:
+        waiting = await held_total(conn)
     silent = await staff.post(f"{held.page}/recusar", on=held.page, reason="")
     assert (silent.status, "Escreva o motivo" in silent.text) == (400, True)
     done = await staff.post(f"{held.page}/recusar", form=silent, reason="conta de laranja")
     assert done.status == 303
     assert "conta de laranja" in (await staff.opened(held.page)).text
+    async with session(pool) as conn:
+        left = await held_total(conn)
+    assert (waiting.rows - left.rows, waiting.cents - left.cents) == (1, 123_456)
     balance = "SELECT balance_cents FROM account_clock WHERE account_id = $1 AND NOT test"
     assert await pool.fetchval(balance, held.merchant.account_id) == 123_456
     assert await count_orders(pool, held) == 0

@@ -35,24 +35,33 @@ _SEED = (
     "INSERT INTO account (account_id, name, document, city, kyc, pix_key, created_at)"
     " VALUES ('00000000-0000-0000-0000-000000000001', 'Loja', '12345678000190', 'Recife', 'approved', 'k', now())",
     """
-    INSERT INTO bank_order (order_id, account_id, charge_id, test, bank, kind, request, due_at, created_at)
+    INSERT INTO bank_order (order_id, account_id, charge_id, test, bank, kind, request, state, lease_until, due_at,
+                            created_at)
     SELECT md5('o' || n)::uuid, '00000000-0000-0000-0000-000000000001', md5('c' || n)::uuid, n % 2 = 0, '001',
-           CASE WHEN n % 3 = 0 THEN 'cob_register' ELSE 'refund_return' END, '{}', '2026-05-01', '2026-05-01'
-    FROM generate_series(1, 3000) n
+           CASE WHEN n % 3 = 0 THEN 'cob_register' ELSE 'refund_return' END, '{}',
+           CASE WHEN n > 3006 THEN 'working' ELSE 'waiting' END, CASE WHEN n > 3006 THEN timestamptz '2026-07-01' END,
+           CASE WHEN n <= 3000 THEN timestamptz '2026-05-01' WHEN n > 3006 THEN '2026-04-01' ELSE '2026-07-01' END
+           + n * interval '1 s', '2026-05-01'
+    FROM generate_series(1, 3012) n
     """,
     """
     INSERT INTO bank_hint (bank, about, txid, received_at, due_at)
-    SELECT '001', 'E' || n, n::text, '2026-05-01', '2026-05-01' FROM generate_series(1, 3000) n
+    SELECT '001', 'E' || n, n::text, '2026-05-01',
+           CASE WHEN n > 3000 THEN timestamptz '2026-07-01' ELSE '2026-05-01' END + n * interval '1 s'
+    FROM generate_series(1, 3001) n
     """,
     """
     INSERT INTO charge (account_id, charge_id, test, bank, payment_method, status, version, amount_cents, created_at,
                         expires_at)
     SELECT '00000000-0000-0000-0000-000000000001', md5('c' || n)::uuid, false, '001', 'pix', 'pending', 1, 1000,
-           '2026-05-01', '2026-05-02' FROM generate_series(1, 3000) n
+           '2026-05-01', CASE WHEN n > 3000 THEN timestamptz '2026-07-01' ELSE '2026-05-02' END + n * interval '1 s'
+    FROM generate_series(1, 3001) n
     """,
     """
     INSERT INTO mail_request (charge_id, account_id, due_at)
-    SELECT md5('c' || n)::uuid, '00000000-0000-0000-0000-000000000001', '2026-05-02' FROM generate_series(1, 3000) n
+    SELECT md5('c' || n)::uuid, '00000000-0000-0000-0000-000000000001',
+           CASE WHEN n > 3000 THEN timestamptz '2026-07-01' ELSE '2026-05-02' END + n * interval '1 s'
+    FROM generate_series(1, 3001) n
     """,
     """
     INSERT INTO suspense (suspense_id, bank, kind, source, amount_cents, received_at, found_at)
@@ -68,8 +77,8 @@ _SEED = (
     """,
     """
     INSERT INTO journal (account_id, test, charge_id, version, kind, recorded_at, actor, request_id, payload)
-    SELECT '00000000-0000-0000-0000-000000000001', true, md5('c' || n)::uuid, 1, 'charge.created', '2026-05-01', 'test',
-           'r', '{}' FROM generate_series(1, 3000) n
+    SELECT '00000000-0000-0000-0000-000000000001', true, md5('c' || n)::uuid, 1, 'charge.created',
+           timestamptz '2026-05-01' + n * interval '1 s', 'test', 'r', '{}' FROM generate_series(1, 3000) n
     """,
 )  # fmt: skip
 
@@ -108,12 +117,24 @@ async def test_a_backlog_is_measured_from_the_first_entries_of_an_index(full: Po
 async def test_each_backlog_reports_how_many_wait_and_since_when_the_oldest_waits(full: Pool) -> None:
     async with full.acquire() as conn:
         found = {(each.queue, each.mode): each for each in await queues(conn, now=NOW, held=timedelta(days=180))}
-    assert found["bank_orders_pix", "production"].waiting + found["bank_orders_pix", "test"].waiting == ROWS // 3
-    assert found["bank_orders_boleto", "test"].waiting == 0
-    assert found["bank_orders_boleto", "test"].oldest is None
-    assert found["expiry", "all"].oldest == datetime(2026, 5, 2, tzinfo=UTC)
-    assert found["journal_seal", "all"].waiting == ROWS
-    assert found["audit_seal", "all"].waiting == 0
+    # Orders alternate between the modes, and every third is of PIX. Rows beyond ROWS are not due yet, or leased.
+    first_s = {
+        ("bank_orders_pix", "production"): (ROWS // 6, 3),
+        ("bank_orders_pix", "test"): (ROWS // 6, 6),
+        ("bank_orders_refund", "production"): (ROWS // 3, 1),
+        ("bank_orders_refund", "test"): (ROWS // 3, 2),
+        ("bank_hints", "all"): (ROWS, 1),
+        ("journal_seal", "all"): (ROWS, 1),
+        ("reports", "all"): (ROWS, 1),
+        ("expiry", "all"): (ROWS, 86_401),
+        ("mail_writing", "all"): (ROWS, 86_401),
+    }
+    begins = datetime(2026, 5, 1, tzinfo=UTC)
+    assert {key: (found[key].waiting, found[key].oldest) for key in first_s} == {
+        key: (waiting, begins + timedelta(seconds=after_s)) for key, (waiting, after_s) in first_s.items()
+    }
+    for empty in (("bank_orders_boleto", "test"), ("audit_seal", "all"), ("mail", "all")):
+        assert (found[empty].waiting, found[empty].oldest) == (0, None)
     held = found["partner_shares", "production"].oldest
     assert held is not None
     assert held >= datetime(2025, 1, 1, tzinfo=UTC) + timedelta(days=180), (

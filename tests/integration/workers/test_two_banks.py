@@ -7,6 +7,7 @@ from uuid import UUID
 
 import pytest
 import pytest_asyncio
+from msgspec import structs
 
 from banks.banco_do_brasil.callbacks import pix_hints
 from banks.choice import BANKS, agreement_of, open_banks
@@ -91,15 +92,18 @@ async def _store_callback(context: Context, code: str, charge_id: UUID) -> None:
         assert await store_hints(conn, pix_hints(body), bank=code, now=utc_now()) == 1
 
 
-async def test_a_failing_bank_does_not_block_the_callback_registration_at_another(
+async def test_a_silent_bank_does_not_block_the_callback_registration_at_another(
     context: Context, banks: dict[str, RunningBank]
 ) -> None:
+    """The other bank's order is taken up while the silent bank is called."""
+    pace = structs.replace(context.settings.pace, orders_claimed=1)
+    context.settings = structs.replace(context.settings, pace=pace)
     made = await context.banks.production[BANK].pix.create_locations(2)
     assert isinstance(made, Done)
     account = await make_account(context.pool)
     for code, location in zip((BANK, OTHER), made.value, strict=True):
         await make_charges(context.pool, account, [location], test=False, bank=code)
-    banks[BANK].wire.fault = "error500"
+    banks[BANK].wire.fault = "timeout_before"
     try:
         await drain_orders(context, Mode.PRODUCTION)
     finally:

@@ -407,12 +407,21 @@ async def test_holding_and_releasing_in_portions_reach_every_delivery(pool: Pool
         await hold(conn, now=datetime.now(UTC), lanes_max=1_000, limit=1)
         assert await is_under_way("holding") is left
     await set_lane("state = 'open', paused_at = NULL, paused_reason = NULL, releasing_since = now() - '1 h'::interval")
+    # Lanes without a held delivery take no place among the lanes of a round.
+    other = await merchant_at(pool, "http://127.0.0.1:1/")
+    await conn.execute(
+        "UPDATE webhook_lane SET releasing_since = now() - '2 h'::interval WHERE releasing_since IS NULL"
+    )
+    await conn.execute(
+        "UPDATE webhook_lane SET releasing_since = NULL WHERE endpoint_id <> ALL($1)",
+        [each.endpoint.endpoint_id for each in (merchant, other)],
+    )
     # The first delivery is of a sandbox whose clock was advanced.
     next_year = "UPDATE webhook_delivery SET created_at = now() + '1 year' WHERE endpoint_id = $1 AND sequence = 1"
     await conn.execute(next_year, merchant.endpoint.endpoint_id)
     due = "SELECT sequence FROM webhook_delivery WHERE endpoint_id = $1 AND state = 'pending' AND due_at < $2"
     for left, sequences in ((True, {1}), (False, {1, 2})):
-        await release_held(conn, lanes_max=1_000, limit=1)
+        await release_held(conn, lanes_max=1, limit=1)
         await end_release(conn, late=timedelta(minutes=2), lanes_max=1_000)
         assert await is_under_way("releasing_since") is left
         assert {

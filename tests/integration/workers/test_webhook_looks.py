@@ -81,24 +81,16 @@ async def test_hanging_receivers_of_the_sandbox_or_in_a_busy_worker_leave_room_f
 ) -> None:
     for name, limit in {"IN_FLIGHT_MAX": 8, "IN_FLIGHT_TEST_MAX": 2, "_BUSY_MIN": 4}.items():
         monkeypatch.setattr(f"workers.webhooks.dispatcher.{name}", limit)
-    async with (
-        receiving(lambda _: None) as hanging,
-        receiving() as answering,
-        webhook_worker(pool, redis_url, every_s=0.05, attempt_s=60.0),
-    ):
-        sandboxes = [await create_merchant_with_endpoint(pool, hanging.url) for _ in range(2)]
-        for each in sandboxes:
-            await record_events(pool, each, count=3, test=True)
-        await hanging.reached(2)
-        hung, well = (
-            await create_merchant_with_endpoint(pool, hanging.url),
-            await create_merchant_with_endpoint(pool, answering.url),
-        )
-        await pool.execute(_GROW, hung.account_id)
-        await record_events(pool, hung, count=2)
-        await hanging.reached(4)
-        # From here on the worker is busy: a lane with two requests under way gets no more.
-        await record_events(pool, hung, count=4)
-        for _ in range(3):
-            await answering.heard(await record_events(pool, well, count=2))
-        assert hanging.flying == 4
+    async with receiving(lambda _: None) as hanging, receiving() as answering:
+        well = await create_merchant_with_endpoint(pool, answering.url)
+        for test in (True, True, False, False):
+            each = await create_merchant_with_endpoint(pool, hanging.url)
+            await pool.execute(_GROW, each.account_id)
+            await record_events(pool, each, count=6, test=test)
+        async with webhook_worker(pool, redis_url, every_s=0.05, attempt_s=60.0):
+            # The first look begins two requests of each lane, but only two of both sandboxes together. From then on the
+            # worker is busy, and a lane with two requests under way gets no more.
+            await hanging.reached(6)
+            for _ in range(3):
+                await answering.heard(await record_events(pool, well, count=2))
+            assert hanging.flying == 6
