@@ -44,7 +44,7 @@ from workers.housekeeping.reports import follow_journal, post_partner_shares
 from workers.housekeeping.request_log_days import keep_days
 from workers.housekeeping.verification import verify_nightly
 from workers.incoming.hints import drain_boleto_hints, drain_pix_hints
-from workers.incoming.reconciler import reconcile, reconcile_boletos
+from workers.incoming.reconciler import measure_lag, reconcile, reconcile_boletos
 from workers.incoming.sent_transfers import reconcile_sent
 from workers.mail.sender import MailSender, forget_mails, release_mails, write_due_mails
 from workers.orders.boleto import BoletoOrderWorker
@@ -80,6 +80,9 @@ class Duty(NamedTuple):
     run: Callable[[], Awaitable[int]]
     every_s: float
     """How often it runs when nothing wakes it: one of the intervals of workers/settings.py."""
+    in_each: bool = False
+    """Whether each worker runs it at this interval, and not only the one that takes the cron: it is about the process
+    itself, or a lease longer than the interval keeps it with one worker."""
 
 
 def duties(context: Context, dispatcher: WebhookDispatcher, failing: Callable[[], list[str]]) -> list[Duty]:
@@ -123,16 +126,17 @@ def duties(context: Context, dispatcher: WebhookDispatcher, failing: Callable[[]
         Duty("old_mails",         partial(forget_mails, context),       600),
         Duty("partner_shares",    partial(post_partner_shares, context),  1),
         Duty("shares_away",       partial(send_shares, context),          1),
-        Duty("partner_copy",      PartnerCopy(context).follow,            1),
-        Duty("reports",           partial(follow_journal, context),       1),
+        Duty("partner_copy",      PartnerCopy(context).follow,            1, in_each=True),
+        Duty("reports",           partial(follow_journal, context),       1, in_each=True),
         Duty("months",            partial(keep_months, context),       3600),
         Duty("removed_endpoints", partial(forget_endpoints, context),     5),
         Duty("old_payers",        partial(erase_old_payers, context),   600),
-        Duty("backlog",           partial(measure_backlog, context),     15),
-        Duty("bank_calls",        partial(store_bank_calls, context),    60),
+        Duty("backlog",           partial(measure_backlog, context),     15, in_each=True),
+        Duty("reconciler_lag",    partial(measure_lag, context),         30, in_each=True),
+        Duty("bank_calls",        partial(store_bank_calls, context),    60, in_each=True),
         Duty("old_bank_calls",    partial(forget_bank_calls, context), 3600),
         Duty("verification",      partial(verify_nightly, context),      60),
-        Duty("heartbeat",         partial(store_heartbeat, context, failing), 5),
+        Duty("heartbeat",         partial(store_heartbeat, context, failing), 5, in_each=True),
         Duty("request_log_days",  partial(keep_days, context),         3600),
         Duty("expired_tokens",    partial(forget_tokens, context),      600),
     ]
@@ -208,6 +212,18 @@ class Runner:
         for duty in self.duties.values():
             if now - self._began_at.get(duty.name, -duty.every_s) >= duty.every_s:
                 self.wake(duty.name)
+
+    async def wake_at_intervals(self) -> None:
+        """Wake the duties of each worker at their intervals, with or without Redis; runs for ever."""
+        async with asyncio.TaskGroup() as waking:
+            for duty in self.duties.values():
+                if duty.in_each:
+                    waking.create_task(self._wake_at_interval(duty))
+
+    async def _wake_at_interval(self, duty: Duty) -> None:
+        while True:
+            self.wake(duty.name)
+            await asyncio.sleep(duty.every_s)
 
     async def stop(self) -> None:
         """Begin no new round; give running rounds FINISH_S to end, then cancel them."""

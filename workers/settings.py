@@ -1,8 +1,9 @@
 """The settings of the arq worker: `arq workers.settings.WorkerSettings`. Any number of workers may run.
 
-A job runs one lane, a cron runs all duties of one interval. Both hand the work to the Runner of this process and wait
-only briefly for it: bank orders and deliveries are held by their leases in PostgreSQL, not by a job. So a job's key is
-free again a quarter of a minute after its worker was killed, and a job that is cut short interrupts no bank call.
+A job runs one lane, a cron runs all duties of one interval in whichever worker takes it. Duties that every worker has
+to run are woken by each process itself. A job or a cron hands the work to the Runner of this process and waits only
+briefly for it: bank orders and deliveries are held by their leases in PostgreSQL, not by a job. So a job's key is free
+again a quarter of a minute after its worker was killed, and a job that is cut short interrupts no bank call.
 `python -m workers` runs the same duties, and goes on without Redis.
 """
 
@@ -67,7 +68,8 @@ def _lane_job(name: str) -> Function:
 def _interval_cron(interval_s: int, run_at: dict[str, Any]) -> CronJob:
     async def run(ctx: dict[str, Any]) -> None:
         runner: Runner = ctx["runner"]
-        await runner.run(*[duty.name for duty in runner.duties.values() if duty.every_s == interval_s])
+        due = [duty.name for duty in runner.duties.values() if duty.every_s == interval_s and not duty.in_each]
+        await runner.run(*due)
 
     return cron(run, name=f"every_{interval_s}_s", run_at_startup=True, **run_at)
 
@@ -161,7 +163,12 @@ async def open_runner(settings: Settings, *, on_signal: Callable[[], object] = i
         dispatcher = WebhookDispatcher(context, http, wake=partial(runner.wake, WEBHOOKS))
         runner.add(duties(context, dispatcher, runner.failing))
         assert {each.every_s for each in runner.duties.values()} <= _CRON_TIMES.keys(), "a duty that no cron runs"
-        background = (_read_calendar(context), DatabaseMeter().run(), end_when_moved(settings, runner.stopping))
+        background = (
+            runner.wake_at_intervals(),
+            _read_calendar(context),
+            DatabaseMeter().run(),
+            end_when_moved(settings, runner.stopping),
+        )
         background_tasks = [asyncio.create_task(each) for each in background]
         _log.info("worker_started", worker=context.worker, cell=settings.cell)
         try:

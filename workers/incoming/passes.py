@@ -60,8 +60,7 @@ set_aside = sql.many("reconciled.set_aside", str)
 forget_read_items = sql.run("reconciled.read_after_all")
 
 
-async def measure_lag(context: Context, bank: str, method: str, list_pass: Pass) -> None:
-    """Measured by every worker, also by those that do not reconcile: any of them may be asked for its metrics."""
+async def measure_list_lag(context: Context, bank: str, method: str, list_pass: Pass) -> None:
     _unreadable.labels(bank, method)  # starts the series at 0, as count_from_zero
     count_from_zero(bank)
     async with session(context.pool) as conn:

@@ -24,7 +24,7 @@ from runtime.postgres import session
 from workers.context import Context
 from workers.incoming.boleto_payments import book_listed
 from workers.incoming.intervals import Pass
-from workers.incoming.passes import BankList, Page, advance, hold, lease_name, measure_lag
+from workers.incoming.passes import BankList, Page, advance, hold, lease_name, measure_list_lag
 from workers.incoming.pix_payments import book_pix
 from workers.orders.pix import callback_url, register_keys
 
@@ -62,7 +62,6 @@ find_callbacks_elsewhere = sql.many("bank_order.callbacks_elsewhere", str)
 async def reconcile(context: Context, bank: str) -> int:
     """One round over the PIX of this bank; returns how many payments it found that had not been booked, plus 1 while it
     lags behind. Also 0 when another worker does it."""
-    await measure_lag(context, bank, "pix", PIX_PASSES[0])
     if not await hold(context, bank, "pix"):
         return 0
     await _register_moved_callbacks(context, bank)
@@ -81,7 +80,6 @@ async def reconcile(context: Context, bank: str) -> int:
 
 async def reconcile_boletos(context: Context, bank: str) -> int:
     """One round over this bank's list of paid boletos; returns as `reconcile`."""
-    await measure_lag(context, bank, "boleto", BOLETO_PASSES[0])
     if not await hold(context, bank, "boleto"):
         return 0
     boletos = context.banks.production[bank].boletos
@@ -98,6 +96,15 @@ async def reconcile_boletos(context: Context, bank: str) -> int:
     return await _advance_passes(context, bank_list, BOLETO_PASSES)
 
 
+async def measure_lag(context: Context) -> int:
+    """Measured by every worker, also by those that do not reconcile: any of them may be asked for its metrics, and a
+    gauge that is measured no more would show an old lag. Returns 0."""
+    for bank in context.banks.production:
+        await measure_list_lag(context, bank, "pix", PIX_PASSES[0])
+        await measure_list_lag(context, bank, "boleto", BOLETO_PASSES[0])
+    return 0
+
+
 async def _advance_passes(context: Context, bank_list: BankList[Any], passes: Sequence[Pass]) -> int:
     """Ask about one interval of each pass, but only of the first pass while that is behind: new money comes first."""
     booked_count, behind = 0, False
@@ -109,7 +116,6 @@ async def _advance_passes(context: Context, bank_list: BankList[Any], passes: Se
             break
     if booked_count:
         _log.info("reconciler_found", bank=bank_list.bank, method=bank_list.method, count=booked_count)
-    await measure_lag(context, bank_list.bank, bank_list.method, passes[0])
     if not behind:
         async with session(context.pool) as conn:
             await release_lease(conn, name=lease_name(bank_list.bank, bank_list.method), holder=context.worker)

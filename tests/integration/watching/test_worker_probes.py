@@ -22,6 +22,7 @@ from tests.support.in_process import open_api
 from tests.support.system import ROOT, System, remove_home, temporary_home, until
 from workers.context import Context, open_context
 from workers.probes import serve_probes
+from workers.settings import open_runner
 
 
 def _env(servers: Any, port: int, **more: str) -> dict[str, str]:
@@ -137,6 +138,23 @@ async def test_a_probe_does_not_wait_for_a_postgresql_that_hangs(servers: Any) -
         kept = context.pool.get_size() - context.pool.get_idle_size()
         assert kept == 1, "the probes share one statement, which is still being cancelled"
         context.pool.terminate()
+
+
+async def test_each_worker_beats_and_keeps_its_leases_although_another_one_takes_every_cron(servers: Any) -> None:
+    """A worker whose turn at a cron came once a minute was shown as not well, and reports waited for their holder."""
+    async with own_database(servers, "beating") as url:
+        owner = await connect(owner_of(servers, url))
+        try:
+            # Without arq no cron comes here.
+            async with open_runner(read_settings(_env(servers, free_port(), DATABASE_URL=url))):
+                follow = "SELECT as_of FROM report_position WHERE EXISTS (SELECT FROM worker_heartbeat)"
+                seen: set[Any] = set()
+                async with asyncio.timeout(30):
+                    while len(seen - {None}) < 3:
+                        seen.add(await owner.fetchval(follow))
+                        await asyncio.sleep(0.05)
+        finally:
+            await owner.close()
 
 
 async def _end_connections(admin: str, name: str) -> None:
