@@ -39,7 +39,7 @@ class Letter(Struct, frozen=True, kw_only=True):
     amount: str = ""
     facts: tuple[tuple[str, str], ...] = ()
     codes: tuple[PixCode, ...] = ()
-    link: tuple[str, str] | None = None
+    link: tuple[str, str]
     """The link's text and its address."""
     note: str | None = None
     """Free text from the merchant."""

@@ -96,8 +96,7 @@ def plain_text(letter: Letter, stop_url: str | None) -> str:
     if letter.note:
         parts.append(f"Mensagem de {letter.merchant}:\n{letter.note}")
     parts.append("\n".join(f"{label}: {value}" for label, value in letter.facts))
-    if letter.link:
-        parts.append(f"{letter.link[0]}: {letter.link[1]}")
+    parts.append(f"{letter.link[0]}: {letter.link[1]}")
     parts += [f"{code.label}:\n{code.text}" for code in letter.codes]
     parts += letter.closing
     parts.append("-" * _RULE_CHARS)

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from runtime.cells.number import CELLS_MAX
+from runtime.limits.variables import switch
 
 STATEMENTS_KEPT: Final = 256
 
@@ -17,7 +18,7 @@ def read_databases(env: Mapping[str, str]) -> dict[str, Any]:
         "database_url": url,
         "database_report_url": env.get("DATABASE_REPORT_URL") or url,
         "database_read_url": env.get("DATABASE_READ_URL", ""),
-        "statements_kept": STATEMENTS_KEPT if _prepares_statements(env) else 0,
+        "statements_kept": STATEMENTS_KEPT if switch(env, "DATABASE_PREPARED", "1") else 0,
         "cell": _cell_number(env),
         "directory_url": url,
     }
@@ -28,10 +29,3 @@ def _cell_number(env: Mapping[str, str]) -> int:
     if not text.isascii() or not text.isdigit() or int(text) >= CELLS_MAX:
         raise ValueError(f"CELL must be the number of a cell, 0 to {CELLS_MAX - 1}, not {text!r}")
     return int(text)
-
-
-def _prepares_statements(env: Mapping[str, str]) -> bool:
-    given = env.get("DATABASE_PREPARED") or "1"
-    if given not in ("0", "1"):
-        raise ValueError(f"DATABASE_PREPARED must be 0 or 1, not {given!r}")
-    return given == "1"
