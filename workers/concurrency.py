@@ -44,6 +44,7 @@ async def run_batched(
     claimed_count = 0
     clock = asyncio.get_running_loop().time
     claimed_at = clock() - CLAIM_INTERVAL_S_MIN
+    empty_until = dict.fromkeys(claims, 0.0)
 
     def free(claim: object) -> int:
         return at_once - sum(of is claim and not task.done() for task, of in tasks.items())
@@ -52,12 +53,13 @@ async def run_batched(
         # No rounds that end by waiting for all: the slowest answer of a round would hold up the next round.
         while True:
             wait_s = look_s
-            for claim in () if stopping.is_set() else claims:
-                if free(claim) <= 0:
+            looks = [each for each in claims if free(each) > 0]
+            if looks and tasks and (early_s := claimed_at + CLAIM_INTERVAL_S_MIN - clock()) > 0:
+                await asyncio.sleep(early_s)
+            claimed_at = clock()
+            for claim in () if stopping.is_set() else looks:
+                if tasks and clock() < empty_until[claim]:
                     continue
-                if tasks and (early_s := claimed_at + CLAIM_INTERVAL_S_MIN - clock()) > 0:
-                    await asyncio.sleep(early_s)
-                claimed_at = clock()
                 try:
                     claimed = await claim(min(batch_max, free(claim)))
                 except DB_UNAVAILABLE:
@@ -68,6 +70,8 @@ async def run_batched(
                 if claimed:
                     claimed_count += len(claimed)
                     tasks |= {asyncio.create_task(each): claim for each in begin(claimed)}
+                else:
+                    empty_until[claim] = clock() + LOOK_S
             if not tasks:
                 return claimed_count
             ended, _ = await asyncio.wait(tasks, timeout=wait_s, return_when=asyncio.FIRST_COMPLETED)
