@@ -224,6 +224,8 @@ async def test_open_production_anomalies_of_every_merchant_are_listed_until_reso
     assert "Pago em duplicidade" in page.text
     assert brl(33_11) in page.text
     assert brl(44_00) not in page.text
+    assert "Fulana" not in page.text  # the payer that the payments name
+    assert "12345678909" not in page.html
     payment_id = await pool.fetchval(
         "SELECT payment_id FROM payment WHERE account_id = $1 AND anomaly IS NOT NULL AND NOT test", first.account_id
     )

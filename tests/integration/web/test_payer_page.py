@@ -24,8 +24,10 @@ from domain.charge import Status
 from domain.errors import Code
 from runtime.ids import new_id, new_token
 from runtime.postgres import Pool
+from runtime.seal import Seal
 from tests.support.code_reader import qr_text
-from tests.support.pages import CHROMIUM, browsing, serving, until
+from tests.support.dashboard import Books, a_merchant
+from tests.support.pages import CHROMIUM, SETTINGS, browsing, serving, until
 from web.documentation.remedies import REMEDIES
 from web.payer import WORDS
 
@@ -231,12 +233,23 @@ async def test_text_written_by_a_merchant_is_escaped(
             assert evil not in html
 
 
-async def test_the_page_shows_nothing_about_the_person_who_paid(
-    base_url: str, client: aiohttp.ClientSession, charge: Charge
+async def test_page_and_preview_show_nothing_about_the_payer_or_the_person_who_paid(
+    base_url: str, client: aiohttp.ClientSession, pool: Pool
 ) -> None:
-    _, html = await fetch_page(client, f"{base_url}/pagar/{await charge('paid', payment=PAYMENT)}")
-    for hidden in ("d0c0ffee", "U0VBTEVE", PAYMENT["payment_id"]):
-        assert str(hidden) not in html
+    books = Books(pool, (await a_merchant(pool)).account_id, Seal(SETTINGS.secret_key))
+    payer = {"name": "Fulana de Souza", "document": "52998224725", "email": "fulana@example.com"}
+    doc = await books.charge(at=NOW, payer=payer)
+    _, pending = await fetch_page(client, f"{base_url}/pagar/{doc.public_id}")
+    await books.paid(doc, at=NOW, payer_name="Beltrano Lima", payer_document="12345678909")
+    _, paid = await fetch_page(client, f"{base_url}/pagar/{doc.public_id}")
+    assert ("Pagamento confirmado" in pending, "Pagamento confirmado" in paid) == (False, True)
+    ((payment_id, sealed),) = await pool.fetch(
+        "SELECT payment_id::text, encode(payer_sealed, 'base64') FROM payment WHERE account_id = $1", books.account_id
+    )
+    for html in (pending, paid):
+        for hidden in ("Fulana", "52998224725", "982.247", "fulana@", "Beltrano", "12345678909", "345.678", payment_id):
+            assert hidden not in html
+        assert sealed[:40] not in html
 
 
 async def test_a_page_loads_nothing_from_other_hosts_and_nothing_inline(
