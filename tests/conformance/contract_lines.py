@@ -410,7 +410,7 @@ CONTRACT: Final[tuple[Section, ...]] = (
              "partner_share test_the_share_is_rounded_down_for_each_payment_and_the_merchant_does_not_pay_it",
              "partner_share test_partial_refunds_take_the_share_back_to_the_last_cent"),
         line("integrator", "INTG- and 6 of A-Z0-9, stamped for ever.",
-             "cli test_every_integrator_gets_a_different_code",
+             "cli test_every_integrator_gets_a_different_code_which_a_boleto_can_carry",
              "boleto_issue test_an_inactive_integrador_code_is_refused_like_an_unknown_one_and_old_charges_keep_it"),
         line("sandbox-bank", "X-Sandbox-Bank: unavailable, slow, lost_reply, refuse.",
              "production_mode test_the_sandbox_bank_fails_on_request_and_the_charge_is_still_registered_once",

@@ -151,7 +151,7 @@ def test_a_truncated_head_is_answered_400_or_closed_without_an_answer(server: Se
     whole = server.head(
         f"POST {PIX} HTTP/1.1", "Content-Type: application/json", "Idempotency-Key: cut", "Content-Length: 2"
     )
-    assert not statuses(server.say(whole[:cut])) or statuses(server.say(whole[:cut]))[0] == 400
+    assert statuses(server.say(whole[:cut])) in ([400], [])
 
 
 @pytest.mark.parametrize("sent", [0, 1, 30])
@@ -214,10 +214,8 @@ def test_content_length_with_chunked_encoding_smuggles_no_request(server: Server
         f"POST {PIX} HTTP/1.1", "Content-Type: application/json", "Idempotency-Key: both",
         f"Content-Length: {len(chunks)}", "Transfer-Encoding: chunked",
     )  # fmt: skip
-    answer = server.say(head + chunks, end=False, answers=2)
-    assert_closed_or_4xx(answer)
-    # RFC 9112 section 6.3: chunked wins, or the request is refused; never both readings at once.
-    assert answer.count(b"HTTP/1.1 ") <= 2
+    # RFC 9112 section 6.3: such a request may be refused.
+    assert statuses(server.say(head + chunks, end=False, answers=2)) == [400]
 
 
 @pytest.mark.parametrize(
@@ -323,11 +321,13 @@ def test_a_key_with_slashes_and_blanks_is_looked_up_over_the_wire(server: Server
     assert key_state(server, key) == "completed"
 
 
-@pytest.mark.parametrize("method", ["BREW", "get", "G" * 100, "TRACE", "DELETE", "PROPFIND", "M-SEARCH"])
-def test_unknown_methods_are_refused(server: Server, method: str) -> None:
-    answer = server.say(server.head(f"{method} /v1/charges HTTP/1.1"), end=False)
-    assert_closed_or_4xx(answer)
-    assert statuses(answer) in ([405], [400], [501], [])
+@pytest.mark.parametrize(
+    ("method", "status"),
+    [("BREW", 400), ("get", 400), ("G" * 100, 400), ("TRACE", 405), ("DELETE", 405), ("PROPFIND", 405),
+     ("M-SEARCH", 405)],
+)  # fmt: skip
+def test_unknown_methods_are_refused(server: Server, method: str, status: int) -> None:
+    assert statuses(server.say(server.head(f"{method} /v1/charges HTTP/1.1"), end=False)) == [status]
 
 
 def test_pipelined_requests_are_answered_in_order(server: Server) -> None:

@@ -3,18 +3,20 @@
 import asyncio
 import re
 from collections.abc import AsyncIterator
-from datetime import date, datetime, timedelta
+from datetime import UTC, date, datetime, timedelta
 from random import Random
 from typing import Any, NamedTuple
 
 import pytest
 import pytest_asyncio
 
+from commands.webhooks.endpoint import set_endpoint
 from domain.instants import SAO_PAULO
 from readmodels.reports.over_cells import CellRows, read_cell
 from readmodels.reports.report import Report
 from readmodels.reports.reports import REPORTS
 from runtime.cells.number import HOME
+from runtime.postgres import transaction
 from tests.support.cells import Cells, open_cells, second_server
 from tests.support.counting import statements_run
 from tests.support.daily_totals import Totals, added, random_totals, store
@@ -180,9 +182,19 @@ async def test_an_unreachable_cell_is_named_on_the_page_and_in_the_file_name(wor
         world.second.restart()
 
 
-async def test_a_report_per_account_has_a_column_for_the_cell(world: World, desk: StaffBrowser) -> None:
+async def test_a_report_per_account_names_the_cell_of_each_account(world: World, desk: StaffBrowser) -> None:
+    for number in (HOME, BELA):
+        async with world.cells.pool(number) as pool, transaction(pool) as conn:
+            await set_endpoint(
+                conn, world.cells.merchants[number].account_id, "https://example.com/hook", allow_private=False,
+                now=datetime.now(UTC), seal=world.cells.seal, chance=bytes(32),
+            )  # fmt: skip
     page = await desk.opened(f"{PATH}/webhook_lanes?celulas=todas")
-    assert page.status == 200
+    assert re.findall(r"<tr><td>(home|bela)</td><td>Loja", page.html) == ["home", "bela"]
     file = await desk.opened(f"{PATH}/webhook_lanes/arquivo?celulas=todas")
-    assert file.html.startswith("\ufeffCélula;Loja;")
-    assert HOME in world.cells.urls
+    head, *lines = file.html.splitlines()
+    assert head.startswith("\ufeffCélula;Loja;")
+    account_ids = {
+        name: str(world.cells.merchants[number].account_id) for name, number in (("home", HOME), ("bela", BELA))
+    }
+    assert {line.split(";")[0]: line.split(";")[-1] for line in lines} == account_ids

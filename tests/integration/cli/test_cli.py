@@ -26,7 +26,7 @@ from domain.merchants.staff import PLATFORM
 from domain.webhooks.signature import sign
 from runtime import VERSION
 from runtime.local.ports import free_port
-from tests.support.boleto_merchant import issue_boleto
+from tests.support.boleto_merchant import boleto_body, issue_boleto
 from tests.support.merchant import new_merchant
 from tests.support.system import System, until
 
@@ -94,19 +94,27 @@ def merchant(system: System) -> dict[str, Any]:
     return system.create_merchant()
 
 
-def _request(system: System, path: str, body: bytes, headers: Mapping[str, str]) -> Any:
+def _request(system: System, path: str, body: bytes | None, headers: Mapping[str, str]) -> Any:
     request = urllib.request.Request(system.base_url + path, body, dict(headers))
     with urllib.request.urlopen(request, timeout=30) as answer:
         return json.loads(answer.read())
 
 
-def _pay_new_charge(system: System, merchant: dict[str, Any], **more: Any) -> str:
-    """Creates and pays a charge in test mode; returns its id."""
+def _create_charge(
+    system: System, merchant: dict[str, Any], path: str, body: dict[str, Any]
+) -> tuple[dict[str, Any], str]:
+    """Creates a charge in test mode; returns it, and the token."""
     form = urlencode({"grant_type": "client_credentials", **merchant["test"]}).encode()
     token = _request(system, "/v1/oauth/token", form, {})["access_token"]
     headers = {"Authorization": f"Bearer {token}", "Content-Type": "application/json", "Idempotency-Key": str(uuid4())}
-    body = json.dumps({"account_id": merchant["account_id"], "amount": "7.30", **more}).encode()
-    charge_id: str = _request(system, "/v1/charges/pix", body, headers)["charge_id"]
+    return _request(system, path, json.dumps(body).encode(), headers), token
+
+
+def _pay_new_charge(system: System, merchant: dict[str, Any], **more: Any) -> str:
+    """Creates and pays a charge in test mode; returns its id."""
+    body = {"account_id": merchant["account_id"], "amount": "7.30", **more}
+    charge, token = _create_charge(system, merchant, "/v1/charges/pix", body)
+    charge_id: str = charge["charge_id"]
     _request(system, f"/v1/charges/{charge_id}/simulate-payment", b"", {"Authorization": f"Bearer {token}"})
     return charge_id
 
@@ -427,7 +435,9 @@ def test_an_incomplete_registration_is_approved_in_local_work_only(system: Syste
     assert system.json("merchant", "approve", own)["kyc"] == "approved"
 
 
-def test_every_integrator_gets_a_different_code(system: System, merchant: dict[str, Any]) -> None:
+def test_every_integrator_gets_a_different_code_which_a_boleto_can_carry(
+    system: System, merchant: dict[str, Any]
+) -> None:
     alone = system.json("integrator", "create", "--name", "Parceiro Um")
     at_home = system.json("integrator", "create", "--name", "Parceiro Um", "--account-id", merchant["account_id"])
     for made in (alone, at_home):
@@ -437,8 +447,11 @@ def test_every_integrator_gets_a_different_code(system: System, merchant: dict[s
     told = system.quita("integrator", "list").stdout
     assert all(made["integrador_code"] in told for made in (alone, at_home))
     assert merchant["account_id"] in told
-    charge_id = _pay_new_charge(system, merchant, integrador_code=alone["integrador_code"])
-    assert charge_id
+    body = boleto_body(integrador_code=alone["integrador_code"])
+    charge, token = _create_charge(system, merchant, "/v1/charges/boleto", body)
+    carrying = f"/v1/charges?integrador_code={alone['integrador_code']}"
+    listed = _request(system, carrying, None, {"Authorization": f"Bearer {token}"})["data"]
+    assert [each["charge_id"] for each in listed] == [charge["charge_id"]]
 
 
 def test_a_report_with_closed_output_ends_silently(system: System) -> None:
