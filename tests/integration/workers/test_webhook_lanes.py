@@ -408,7 +408,7 @@ async def test_holding_and_releasing_in_portions_reach_every_delivery(pool: Pool
         assert await is_under_way("holding") is left
     await set_lane("state = 'open', paused_at = NULL, paused_reason = NULL, releasing_since = now() - '1 h'::interval")
     # Lanes without a held delivery take no place among the lanes of a round.
-    other = await merchant_at(pool, "http://127.0.0.1:1/")
+    other = await create_merchant_with_endpoint(pool, "http://127.0.0.1:1/")
     await conn.execute(
         "UPDATE webhook_lane SET releasing_since = now() - '2 h'::interval WHERE releasing_since IS NULL"
     )
