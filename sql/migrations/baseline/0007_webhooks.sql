@@ -113,7 +113,8 @@ CREATE TABLE webhook_delivery_done PARTITION OF webhook_delivery (
 ) FOR VALUES IN ('delivered', 'exhausted', 'stuck') PARTITION BY RANGE (delivery_id);
 CREATE TABLE webhook_delivery_done_other PARTITION OF webhook_delivery_done DEFAULT;
 -- Deliveries that stopped workers, of all endpoints, for staff. There are hardly any.
-CREATE INDEX webhook_delivery_stuck ON webhook_delivery_done (created_at, delivery_id) WHERE state = 'stuck' AND NOT test;
+CREATE INDEX webhook_delivery_stuck ON webhook_delivery_done (created_at, delivery_id)
+    WHERE state = 'stuck' AND NOT test;
 
 -- Attempts by the month of their deliveries' events; the two are dropped together.
 CREATE TABLE webhook_attempt (

@@ -105,8 +105,8 @@ CREATE TABLE report_integrator (
     PRIMARY KEY (account_id, day, integrador_code)
 ) WITH (fillfactor = 85);
 
--- Verifications and rebuilds go along the days of all accounts, and the keys begin with the account. Rows of one time lie
--- together, so BRIN, with a few bytes for each megabyte, is enough.
+-- Verifications and rebuilds go along the days of all accounts, and the keys begin with the account. Rows of one time
+-- lie together, so BRIN, with a few bytes for each megabyte, is enough.
 CREATE INDEX report_cohort_day ON report_cohort USING brin (day);
 CREATE INDEX report_due_day ON report_due USING brin (due_date);
 CREATE INDEX report_wait_day ON report_wait USING brin (day);

@@ -1,6 +1,6 @@
 -- Compares the bank's lists with our books (workers/incoming/statement.py). `here_cents` is NULL for an item that is
--- not booked. Items that are not listed are found by NOT IN, which hashes the list once; <> ALL of an array compares each
--- item with a list of up to 100,000.
+-- not booked. Items that are not listed are found by NOT IN, which hashes the list once; <> ALL of an array compares
+-- each item with a list of up to 100,000.
 
 -- name: pix
 -- Received PIX: the amount booked to the charge, or held in suspense.

@@ -45,7 +45,8 @@ SELECT suspense_id FROM suspense
 WHERE suspense_id = ANY(ARRAY(
     SELECT suspense_id FROM suspense WHERE bank = :bank AND source = ANY(:sources::text[])
     UNION ALL
-    SELECT suspense_id FROM suspense WHERE bank = :bank AND reference = ANY(:numbers::text[]) AND kind = 'boleto_unknown'))
+    SELECT suspense_id FROM suspense
+    WHERE bank = :bank AND reference = ANY(:numbers::text[]) AND kind = 'boleto_unknown'))
 ORDER BY suspense_id FOR UPDATE;
 
 -- name: hold

@@ -111,8 +111,8 @@ WHERE (account_id, test, due_date) >= (:account_id, :test, :day::date) AND accou
 ORDER BY account_id, test, due_date, created_at, charge_id OFFSET :count LIMIT 1;
 
 -- name: fill_due
--- The same for boletos, by due date. A boleto re-dated after report_position counts at its due date of then. OFFSET 0: as
--- in fill_issued.
+-- The same for boletos, by due date. A boleto re-dated after report_position counts at its due date of then.
+-- OFFSET 0: as in fill_issued.
 WITH candidate AS MATERIALIZED (
     SELECT charge_id FROM read_charge
     WHERE (account_id, test, due_date) >= (:account_id, :test, :day::date) AND test = :test AND due_date IS NOT NULL

@@ -46,8 +46,8 @@ WITH asked AS MATERIALIZED (
            EXISTS (SELECT FROM account WHERE account_id = :account_id AND kyc = 'blocked') AS blocked,
            (SELECT count(*) FROM mail WHERE charge_id = :charge_id AND kind = 'asked' AND created_at > :since) AS before,
            count(*) AS of_account, count(*) FILTER (WHERE few.to_hash = :to_hash) AS of_address
-    -- The order is that of mail_asked_of: while few mails are requested, mail_asked would look as cheap, and it has those
-    -- of all accounts.
+    -- The order is that of mail_asked_of: while few mails are requested, mail_asked would look as cheap, and it has
+    -- those of all accounts.
     FROM (SELECT to_hash FROM mail WHERE account_id = :account_id AND kind = 'asked' AND created_at > :since_day
           ORDER BY created_at DESC LIMIT :limit_account) AS few
 )

@@ -83,7 +83,8 @@ LEFT JOIN (
     SELECT d.waiting, d.due_at, l.state <> 'open' AS failing
     FROM (
         SELECT endpoint_id, count(*) AS waiting, min(due_at) AS due_at FROM (
-            SELECT endpoint_id, test, due_at FROM webhook_delivery WHERE state = 'pending' ORDER BY due_at LIMIT :look) AS p
+            SELECT endpoint_id, test, due_at FROM webhook_delivery WHERE state = 'pending'
+            ORDER BY due_at LIMIT :look) AS p
         WHERE NOT test GROUP BY endpoint_id
     ) AS d
     -- OFFSET 0 forces a look-up for each receiver, instead of a join with all lanes.
