@@ -7,7 +7,17 @@ from uuid import UUID
 
 from runtime.ids import first_id, new_id
 from tests.support.banking import BANK, make_account
-from workers.incoming.statement import find_accounts_of_keys, find_pix, find_pix_not_listed, find_returns
+from workers.incoming.boleto_payments import Unbooked
+from workers.incoming.boleto_payments import find_unbooked as find_unbooked_boletos
+from workers.incoming.pix_payments import find_unbooked
+from workers.incoming.statement import (
+    find_accounts_of_keys,
+    find_boletos,
+    find_boletos_not_listed,
+    find_pix,
+    find_pix_not_listed,
+    find_returns,
+)
 
 OTHER = "999"
 SINCE = datetime(2026, 5, 1, tzinfo=UTC)
@@ -70,6 +80,7 @@ async def test_a_received_pix_is_booked_to_a_production_charge_or_held_in_suspen
     account_id = await make_account(pool)
     booked = await insert_payment(conn, account_id, "Ebooked")
     tried = await insert_payment(conn, account_id, "Etried", test=True)
+    await insert_payment(conn, account_id, "Eagain", test=True)  # of the sandbox, by the same name
     await insert_suspense(conn, "Eheld", 200, returned=False)
     await insert_suspense(conn, "Eelsewhere", 300, bank=OTHER)
     foreign = await insert_charge(conn, await make_account(pool))
@@ -87,6 +98,40 @@ async def test_a_received_pix_is_booked_to_a_production_charge_or_held_in_suspen
     assert Counter((row.reference, row.here_cents) for row in rows) == Counter(
         (name, cents) for name, _, cents in items
     )
+    unbooked = await find_unbooked(
+        conn, bank=BANK, charge_ids=[each for _, each, _ in items], end_to_end_ids=[each for each, _, _ in items]
+    )
+    assert Counter((row.end_to_end_id, row.known) for row in unbooked) == Counter(
+        [("Ebooked", True), ("Eagain", True), ("Etried", False), ("Eelsewhere", False)]
+    ), "what is booked, or held for staff, is not booked again"
+
+
+async def test_a_paid_boleto_is_compared_with_what_was_booked_for_it_at_its_bank(conn: Any, pool: Any) -> None:
+    account_id = await make_account(pool)
+    before = SINCE - timedelta(milliseconds=1)
+    payments: list[tuple[str, dict[str, Any]]] = [
+        ("21/1000", {}), ("22/400", {}), ("23/1000", {"bank": OTHER}), ("24/1000", {"paid_at": before}),
+        ("25/1000", {"paid_at": UNTIL}), ("26/1000", {"test": True}), ("Ehybrid27", {}),
+    ]  # fmt: skip
+    for source, more in payments:
+        charge_id = await insert_payment(conn, account_id, source, **more)
+        await conn.execute(
+            "INSERT INTO boleto (account_id, charge_id, bank, number, due_on, registered_at, booked_cents)"
+            " VALUES ($1, $2, $3, $4, $5, $6, $7)",
+            account_id, charge_id, more.get("bank", BANK), source.partition("/")[0][-2:], NOON.date(), NOON,
+            400 if source == "22/400" else 1000,
+        )  # fmt: skip
+    for source, bank in (("31/300", BANK), ("31/600", BANK), ("32/300", OTHER)):
+        await insert_suspense(conn, source, 300, bank=bank, boleto=source[:2], returned=False)
+    rows = await find_boletos(conn, bank=BANK, numbers=["21", "22", "23", "31", "32"])
+    assert {row.reference: row.here_cents for row in rows} == {"21": 1000, "22": 400, "23": None, "31": 600, "32": None}
+    missing = await find_boletos_not_listed(
+        conn, bank=BANK, first_id=first_id(SINCE), since=SINCE, until=UNTIL, listed=["22"], limit=10_000
+    )
+    assert [row.reference for row in missing if row.account_id == account_id] == ["21"]
+    paid = [Unbooked(number, True, 1000, NOON.date()) for number in ("21", "22", "23")]
+    unbooked = await find_unbooked_boletos(conn, bank=BANK, boletos=paid)
+    assert [(row.number, row.known) for row in unbooked] == [("22", True), ("23", False)]
 
 
 async def test_a_return_is_a_refund_a_booked_reversal_or_money_returned_from_suspense(conn: Any, pool: Any) -> None:
