@@ -6,7 +6,7 @@
 -- Received PIX: the amount booked to the charge, or held in suspense.
 SELECT g.end_to_end_id AS reference, coalesce(p.amount_cents, s.amount_cents) AS here_cents, p.account_id
 FROM unnest(:charge_ids::uuid[], :end_to_end_ids::text[]) AS g (charge_id, end_to_end_id)
-LEFT JOIN charge c ON c.charge_id = g.charge_id AND NOT c.test
+LEFT JOIN charge c ON c.charge_id = g.charge_id
 LEFT JOIN payment p ON p.account_id = c.account_id AND NOT p.test AND p.source = g.end_to_end_id
 LEFT JOIN suspense s ON s.bank = :bank AND s.source = g.end_to_end_id;
 

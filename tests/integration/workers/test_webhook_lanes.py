@@ -386,9 +386,21 @@ async def test_answers_of_the_old_address_after_a_move_do_not_count_against_the_
     assert await notices_of(pool, merchant) == []
 
 
-async def test_holding_and_releasing_in_portions_reach_every_delivery(pool: Pool, conn: Any) -> None:
-    merchant = await create_merchant_with_endpoint(pool, "http://127.0.0.1:1/")
+async def test_holding_and_releasing_in_portions_reach_every_delivery_of_the_lane_and_no_other(
+    pool: Pool, conn: Any
+) -> None:
+    merchant, other = [await create_merchant_with_endpoint(pool, "http://127.0.0.1:1/") for _ in range(2)]
     await record_events(pool, merchant, 2)
+    await record_events(pool, merchant, test=True)
+    await record_events(pool, other)
+
+    async def states_beside() -> list[str]:
+        """Of the sandbox, and of the other merchant."""
+        rows = await conn.fetch(
+            "SELECT state FROM webhook_delivery WHERE account_id = $2 OR account_id = $1 AND test ORDER BY test DESC",
+            merchant.account_id, other.account_id,
+        )  # fmt: skip
+        return [row["state"] for row in rows]
 
     async def set_lane(columns: str) -> None:
         await conn.execute(
@@ -406,16 +418,15 @@ async def test_holding_and_releasing_in_portions_reach_every_delivery(pool: Pool
     for left in (True, True, False):
         await hold(conn, now=datetime.now(UTC), lanes_max=1_000, limit=1)
         assert await is_under_way("holding") is left
+    assert await states_beside() == ["pending", "pending"]
+    await conn.execute("UPDATE webhook_delivery SET state = 'held' WHERE account_id = $1 AND test", merchant.account_id)
     await set_lane("state = 'open', paused_at = NULL, paused_reason = NULL, releasing_since = now() - '1 h'::interval")
-    # Lanes without a held delivery take no place among the lanes of a round.
-    other = await create_merchant_with_endpoint(pool, "http://127.0.0.1:1/")
+    # A lane without a held delivery takes no place among the lanes of a round.
     await conn.execute(
-        "UPDATE webhook_lane SET releasing_since = now() - '2 h'::interval WHERE releasing_since IS NULL"
-    )
-    await conn.execute(
-        "UPDATE webhook_lane SET releasing_since = NULL WHERE endpoint_id <> ALL($1)",
-        [each.endpoint.endpoint_id for each in (merchant, other)],
-    )
+        "UPDATE webhook_lane SET releasing_since = CASE WHEN endpoint_id = $2 THEN now() - '2 h'::interval END"
+        " WHERE endpoint_id <> $1",
+        merchant.endpoint.endpoint_id, other.endpoint.endpoint_id,
+    )  # fmt: skip
     # The first delivery is of a sandbox whose clock was advanced.
     next_year = "UPDATE webhook_delivery SET created_at = now() + '1 year' WHERE endpoint_id = $1 AND sequence = 1"
     await conn.execute(next_year, merchant.endpoint.endpoint_id)
@@ -427,6 +438,7 @@ async def test_holding_and_releasing_in_portions_reach_every_delivery(pool: Pool
         assert {
             row["sequence"] for row in await conn.fetch(due, merchant.endpoint.endpoint_id, datetime.now(UTC))
         } == sequences
+    assert await states_beside() == ["held", "pending"]
 
 
 async def test_a_delivery_held_for_fourteen_days_is_given_up_and_its_event_stays_in_the_feed(
