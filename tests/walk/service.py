@@ -526,9 +526,11 @@ async def _working(service: Service, seal: Seal) -> AsyncIterator[None]:
         webhooks = await opened.enter_async_context(guarded_session(allow_private=True, nameservers=()))
         dispatcher = WebhookDispatcher(context, webhooks, wake=partial(runner.wake, "webhooks"))
         runner.add(duties(context, dispatcher, runner.failing))
+        waking = asyncio.create_task(runner.wake_at_intervals())
         working = asyncio.create_task(keep_running(runner, settings.redis_url))
         try:
             yield
         finally:
             runner.stopping.set()
-            await asyncio.gather(working, runner.stop(), dispatcher.stop(), return_exceptions=True)
+            waking.cancel()
+            await asyncio.gather(waking, working, runner.stop(), dispatcher.stop(), return_exceptions=True)

@@ -13,7 +13,7 @@ from commands.merchants.partner_copy import copy_partners
 from commands.money.partner_shares import find_shares_to_send, has_shares_to_send, mark_sent, receive_shares
 from runtime.cells.directory import read_cells
 from runtime.cells.number import HOME
-from runtime.coordination.leases import take_lease
+from runtime.coordination.leases import release_lease, take_lease
 from runtime.postgres import DB_UNAVAILABLE, connect, session
 from sql import Connection
 from workers.context import Context
@@ -22,7 +22,7 @@ SENT_MAX: Final = 500
 """Shares sent to each cell in one round."""
 _COPY_LEASE_S: Final = 5.0
 _SEND_LEASE_S: Final = 30.0
-"""Outlasts a round. Two workers that send at once do no harm."""
+"""Outlasts a round, after which it is released. Two workers that send at once do no harm."""
 _CELL_TIMEOUT_S: Final = 10.0
 
 _log = structlog.get_logger()
@@ -72,7 +72,11 @@ async def send_shares(context: Context) -> int:
         if not await take_lease(conn, name="shares_away", holder=context.worker, lease_s=_SEND_LEASE_S):
             return 0
     urls = await _database_urls(context)
-    return sum(await asyncio.gather(*(_send_to_cell(context, number, url) for number, url in urls.items())))
+    sent = sum(await asyncio.gather(*(_send_to_cell(context, number, url) for number, url in urls.items())))
+    async with session(context.pool) as conn:
+        # The next cron may come to another worker, which would leave new shares until the lease has ended.
+        await release_lease(conn, name="shares_away", holder=context.worker)
+    return sent
 
 
 async def _database_urls(context: Context) -> dict[int, str]:

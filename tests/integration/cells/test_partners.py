@@ -283,6 +283,8 @@ async def test_concurrent_senders_settle_each_share_once(all_cells: Partnered) -
 
     assert sum(await asyncio.gather(*(one() for _ in range(4)))) >= 12
     assert await all_cells.post_and_list_shares(CORA, partner) == [100] * 12
+    held = "SELECT EXISTS (SELECT FROM lease WHERE name = 'shares_away')"
+    assert not await all_cells.pools[HOME].fetchval(held), "the worker that has the next cron sends the next shares"
 
 
 async def test_a_cell_takes_no_share_for_a_partner_of_another_cell(all_cells: Partnered) -> None:
