@@ -35,8 +35,6 @@ class Context(Struct):
     jobs: LaneWaker
     """In a worker, the lanes of this process: work that a worker finds, it does itself, without a job."""
     seal: Seal
-    http: aiohttp.ClientSession
-    """For banks. Webhooks have a session of their own, whose resolver refuses addresses that are not public."""
     banks: Banks
     now: Callable[[], datetime]
     worker: str
@@ -59,6 +57,7 @@ async def open_context(settings: Settings, jobs: LaneWaker, stopping: asyncio.Ev
         await check_cell(pool, settings.cell)
         redis = open_redis(settings.redis_url, blocking=False)
         opened.push_async_callback(redis.aclose)
+        # For banks only: webhooks have a session of their own, whose resolver refuses addresses that are not public.
         # Each kind of order has its own bound: a common bound would let boleto calls that hang hold up PIX.
         http = await opened.enter_async_context(
             aiohttp.ClientSession(
@@ -76,7 +75,6 @@ async def open_context(settings: Settings, jobs: LaneWaker, stopping: asyncio.Ev
             redis=redis,
             jobs=jobs,
             seal=seal,
-            http=http,
             banks=open_banks(settings, pool, http, seal, traces),
             now=lambda: datetime.now(UTC),
             worker=WORKER,

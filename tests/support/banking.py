@@ -160,18 +160,16 @@ async def worker_context(pool: Pool, redis_url: str, production: Any) -> AsyncIt
     seal = Seal(bytes.fromhex(SECRET_KEY))
     settings = settings_for()
     sandbox = SimulatedBank(pool, seal, world=SANDBOX, url=settings.app_url, now=utc_now)
-    async with aiohttp.ClientSession() as http:
-        yield Context(
-            settings=settings,
-            pool=pool,
-            redis=redis,
-            jobs=jobs,
-            seal=seal,
-            http=http,
-            banks=Banks(sandbox, {BANK: production}),
-            now=utc_now,
-            worker="test",
-        )
+    yield Context(
+        settings=settings,
+        pool=pool,
+        redis=redis,
+        jobs=jobs,
+        seal=seal,
+        banks=Banks(sandbox, {BANK: production}),
+        now=utc_now,
+        worker="test",
+    )
     for _ in range(2):  # a wake-up that ends during the first stop may have started a job
         await jobs.stop()
     await redis.aclose(close_connection_pool=True)

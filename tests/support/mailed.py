@@ -34,7 +34,7 @@ async def letters_to(pool: Pool, settings: Settings, email: str, *, now: datetim
     catching = msgspec.structs.replace(settings, mail_catcher=True)
     nothing = cast(Any, None)
     context = Context(
-        settings=catching, pool=pool, redis=nothing, jobs=nothing, seal=seal, http=nothing, banks=nothing,
+        settings=catching, pool=pool, redis=nothing, jobs=nothing, seal=seal, banks=nothing,
         now=lambda: now, worker="test",
     )  # fmt: skip
     await pool.execute(_DUE_FOR_ADDRESS, address_hash(email, seal), now)

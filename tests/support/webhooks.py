@@ -252,7 +252,6 @@ async def webhook_worker(
             redis=redis,
             jobs=runner,
             seal=SEAL,
-            http=http,
             banks=Banks(SimulatedBank(pool, SEAL, world=SANDBOX, url="", now=now), {}),
             now=now,
             worker="test",

@@ -517,7 +517,6 @@ async def _working(service: Service, seal: Seal) -> AsyncIterator[None]:
             redis=redis,
             jobs=runner,
             seal=seal,
-            http=service.http,
             banks=Banks(service.banks[Mode.SANDBOX], {settings.bank: adapter}),
             now=now,
             worker="walk",

@@ -116,7 +116,7 @@ async def worker_context_of(system: System) -> AsyncIterator[Context]:
     jobs, seal = Jobs(redis), Seal(settings.secret_key)
     async with aiohttp.ClientSession(cookie_jar=aiohttp.DummyCookieJar()) as http:
         yield Context(
-            settings=settings, pool=pool, redis=redis, jobs=jobs, seal=seal, http=http,
+            settings=settings, pool=pool, redis=redis, jobs=jobs, seal=seal,
             banks=open_banks(settings, pool, http, seal), now=lambda: datetime.now(UTC), worker="test",
         )  # fmt: skip
     for _ in range(2):  # a wake-up that ends while the first one waits may have begun a job
