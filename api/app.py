@@ -85,9 +85,9 @@ def make_api(
     @asynccontextmanager
     async def lifespan(app: Litestar) -> AsyncIterator[None]:
         prepare(_BR_CODE_LENGTHS)
+        state.context = await open_context(settings)
         if access_log is not None:
             access_log.start()
-        state.context = await open_context(settings)
         database_meter = DatabaseMeter()
         tasks = [asyncio.create_task(each) for each in (_prepare_boletos(state.context), database_meter.run())]
         try:

@@ -108,14 +108,18 @@ async def open_context(settings: Settings) -> ApiContext:
     pace = settings.pace
     statements_kept = settings.statements_kept
     pool = await open_pool(settings.database_url, name="api", size=pace.api_pool_size, statements_kept=statements_kept)
-    await check_cell(pool, settings.cell)
-    list_pool = await open_pool(
-        settings.database_url,
-        name="api lists",
-        size=pace.list_pool_size,
-        statement_s=pace.list_statement_s,
-        statements_kept=statements_kept,
-    )
+    try:
+        await check_cell(pool, settings.cell)
+        list_pool = await open_pool(
+            settings.database_url,
+            name="api lists",
+            size=pace.list_pool_size,
+            statement_s=pace.list_statement_s,
+            statements_kept=statements_kept,
+        )
+    except BaseException:
+        pool.terminate()  # a cell is tried again each second: each try would leave a connection at its server
+        raise
     standby = None
     if settings.database_read_url:
         standby = await open_pool(

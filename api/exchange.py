@@ -86,6 +86,9 @@ def failure(error: Exception, scope: Scope, exchange: Exchange, docs_url: str) -
     """The error envelope for any exception raised while a request is answered: a refusal of ours, an unavailable
     database, or an exception of the framework."""
     refused = _refusal_of(error, scope, exchange)
+    # The request log keeps the refusal for a while. Its traceback refers to the request with its body, and, in a cycle,
+    # to this exchange: bodies of hundreds of refused requests would stay until Python next looks for cycles.
+    refused.__traceback__ = refused.__context__ = refused.__cause__ = None
     exchange.refused = refused
     answer = refusal(refused, request_id=exchange.request_id, docs_url=docs_url)
     if refused.code is Code.METHOD_NOT_ALLOWED and (methods := _allowed_methods(error)):

@@ -70,7 +70,7 @@ def provide_context(state: State) -> ApiContext:
 
 
 def provide_call(request: Request[Any, Any, Any], context: NamedDependency[ApiContext]) -> Call:
-    call: Call = request.scope["state"]["call"]
+    call: Call = request.scope["state"].pop("call")  # it refers to the scope: left there, the two would be a cycle
     return call
 
 

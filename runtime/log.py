@@ -176,6 +176,7 @@ class AccessLog:
         self._task: asyncio.Task[None] | None = None
 
     def start(self) -> None:
+        self._stopped = False  # an application that could not open is opened again, with its log
         self._task = asyncio.create_task(self._keep_writing())
 
     def write(self, line: bytes) -> None:

@@ -163,11 +163,18 @@ def lifespan(
 async def _open_pools(settings: Settings) -> list[Pool]:
     """The pools for payers' pages, for pages of signed-in people, and for the platform's reports, which only read."""
     url, pace, statements_kept = settings.database_url, settings.pace, settings.statements_kept
-    return [
-        await open_pool(url, name="web", size=pace.web_pool_size, statements_kept=statements_kept),
-        await open_pool(url, name="web people", size=pace.people_pool_size, statements_kept=statements_kept),
-        await open_pool(settings.database_report_url, name="web reports", size=_REPORT_POOL_SIZE, target="any"),
-    ]
+    opened: list[Pool] = []
+    try:
+        for name, size in (("web", pace.web_pool_size), ("web people", pace.people_pool_size)):
+            opened.append(await open_pool(url, name=name, size=size, statements_kept=statements_kept))
+        opened.append(
+            await open_pool(settings.database_report_url, name="web reports", size=_REPORT_POOL_SIZE, target="any")
+        )
+    except BaseException:
+        for each in opened:
+            each.terminate()
+        raise
+    return opened
 
 
 async def _open_standby(settings: Settings) -> Pool | None:

@@ -123,8 +123,8 @@ class ServedCell:
     async def _keep_open(self) -> None:
         enter_cell(self.cell.number)
         last_error = ""
+        front = self._make(self._settings)  # once: this takes half a second, in which no cell gets an answer
         while not self._closing.is_set():
-            front = self._make(self._settings)
             try:
                 async with front.opened():
                     front.web.state.cells = self._pages

@@ -1,6 +1,7 @@
 """The request log shows a merchant's people what their programs asked, without personal data and without secrets."""
 
 import asyncio
+import gc
 import secrets
 import time
 from collections.abc import AsyncIterator, Iterator
@@ -18,7 +19,9 @@ import api.request_log as request_log
 import readmodels.dashboard.request_log as read_log
 import sql
 from api.callers import Caller
+from api.exchange import Exchange
 from api.request_log import LoggedRequest, RequestLog
+from api.route import Call
 from domain.mode import Mode, Owner
 from readmodels.dashboard.request_log import RequestFilters, RequestPosition, StatusClass, request_page
 from readmodels.page import SortOrder
@@ -174,6 +177,29 @@ async def test_another_account_and_roles_without_programs_cannot_read_the_log(
         async with colleague_in_browser(pool, address, api.first, role) as colleague:
             assert (await colleague.get(LIST)).status == status, role
             assert (await colleague.get(path)).status == status, role
+
+
+async def test_an_answered_request_is_gone_before_the_garbage_collector_looks(api: Api) -> None:
+    """A cycle would hold its body, of up to 256 KiB, for hundreds of further requests."""
+    token = await api.token()
+    asked: list[tuple[str, Any, int]] = [
+        ("/v1/charges/pix", api.pix("-1"), 400),
+        ("/v1/charges/pix", {"amount": 1}, 400),
+        ("/v1/charges/boleto", {"tipo": "boleto"}, 400),
+        ("/v1/charges/cancel", {"external_id": secrets.token_hex(8)}, 404),
+        (f"/v1/charges/{(await api.create())['charge_id']}/simulate-payment", None, 200),
+    ]
+    for path, given, status in asked:
+        gc.collect()
+        gc.disable()
+        try:
+            reply = await api.post(path, given, token=token, key=secrets.token_hex(8))
+            left = [each for each in gc.get_objects() if isinstance(each, (Exchange, Call))]
+        finally:
+            gc.enable()
+        assert (reply.status, left) == (status, []), path
+        logged = api.app.state.context.request_log._rows[-1].refused
+        assert logged is None or (logged.__traceback__, logged.__context__) == (None, None), path
 
 
 async def test_paging_shows_every_request_once_and_filters_select_the_right_ones(pool: Pool) -> None:

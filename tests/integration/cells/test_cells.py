@@ -19,14 +19,17 @@ import pytest_asyncio
 
 from banks.banco_do_brasil.nosso_numero import number_at_bank
 from banks.received import ReceivedPix
+from cli.run.asgi_front import Front, make_front
+from cli.run.cells import ServedCell
 from commands.people.staff import add_staff
 from domain.errors import Code, Refused
-from runtime.cells.directory import WrongCell, check_cell
+from runtime.cells.directory import Addresses, Cell, WrongCell, check_cell
 from runtime.cells.number import HOME, cell_of, cell_of_hex, cell_of_token, in_cell
 from runtime.ids import new_id
 from runtime.local.embedded import EmbeddedPostgres
 from runtime.passwords import hash_password
 from runtime.postgres import Pool, connect, open_pool
+from runtime.settings import Settings
 from tests.support.banking import BANK, worker_context
 from tests.support.cells import Cells, open_cells, second_server
 from tests.support.database import own_database, owner_of
@@ -290,6 +293,48 @@ async def test_a_database_of_another_cell_is_not_served(cells: Cells) -> None:
     with pytest.raises(WrongCell, match=r"cell 1.*serves cell 2"):
         await check_cell(pool, BELA)
     await pool.close()
+
+
+async def test_a_cell_is_tried_again_by_the_same_application_and_leaves_nothing_behind(
+    servers: Any, cells: Cells, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A process that starts while a cell's database is away tries to open the cell for as long as that takes."""
+    tried: list[Front] = []
+
+    class Counted(Front):
+        def opened(self) -> Any:
+            tried.append(self)
+            return super().opened()
+
+    def make(settings: Settings) -> Front:
+        front = make_front(settings)
+        return Counted(front.api, front.web)
+
+    def log_writers() -> int:
+        return sum(each.get_coro().__qualname__ == "AccessLog._keep_writing" for each in asyncio.all_tasks())  # type: ignore[union-attr]
+
+    monkeypatch.setattr("cli.run.cells._REOPEN_S", 0.001)
+    async with own_database(servers, "wrong") as url:
+        owner = await connect(owner_of(servers, url))
+        connections = "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND usename IS NOT NULL"
+        await owner.execute("UPDATE this_cell SET number = 9")
+        writers_before, connections_before = log_writers(), await owner.fetchval(connections)
+        addresses = Addresses(database_url=url, report_url=url)
+        served = ServedCell(cells.settings, Cell(7, "wrong", addresses, None, held=False), addresses, make, list)
+        try:
+            async with asyncio.timeout(30):
+                while len(tried) < 5:  # noqa: ASYNC110 - it has no event to wait for
+                    await asyncio.sleep(0.01)
+                assert len(set(map(id, tried))) == 1, "half a second each, in which no cell gets an answer"
+                assert log_writers() == writers_before
+                while await owner.fetchval(connections) > connections_before + 1:  # noqa: ASYNC110 - one try is under way
+                    await asyncio.sleep(0.01)
+                await owner.execute("UPDATE this_cell SET number = 7")
+                while not served.open:  # noqa: ASYNC110
+                    await asyncio.sleep(0.01)
+        finally:
+            await served.close()
+            await owner.close()
 
 
 async def test_a_cell_that_cannot_be_added_is_refused_by_its_field_and_changes_nothing(cells: Cells) -> None:
