@@ -196,14 +196,13 @@ async def test_every_call_to_a_bank_that_is_down_is_unknown_and_the_same_txid_wo
 ) -> None:
     adapter = bank.adapter()
     cob = await new_cob(adapter)
-    for fault in ("down",):
-        assert (await bank.control("fault", fault=fault)) == (200, {"fault": fault})
-        assert isinstance(await adapter.pix.put_cob(cob), Unknown)
-        assert isinstance(await adapter.pix.get_cob(cob.txid), Unknown)
-        assert isinstance(await adapter.pix.remove_cob(cob.txid), Unknown)
-        assert isinstance(await adapter.pix.create_locations(2), Unknown)
-        assert isinstance(await received(adapter.pix, utc_now() - timedelta(hours=1), utc_now()), Unknown)
-        assert isinstance(await adapter.pix.register_callback("k", "http://x.example"), Unknown)
+    assert (await bank.control("fault", fault="down")) == (200, {"fault": "down"})
+    assert isinstance(await adapter.pix.put_cob(cob), Unknown)
+    assert isinstance(await adapter.pix.get_cob(cob.txid), Unknown)
+    assert isinstance(await adapter.pix.remove_cob(cob.txid), Unknown)
+    assert isinstance(await adapter.pix.create_locations(2), Unknown)
+    assert isinstance(await received(adapter.pix, utc_now() - timedelta(hours=1), utc_now()), Unknown)
+    assert isinstance(await adapter.pix.register_callback("k", "http://x.example"), Unknown)
     assert (await bank.bank.fault()).fault == "down"  # stored in the bank's books: it survives a restart
     await bank.control("fault", fault="up")
     assert isinstance(await adapter.pix.put_cob(cob), Done)
@@ -261,12 +260,21 @@ async def test_a_refusal_of_the_bank_is_rejected_with_its_code_and_reason(bank: 
     assert await cobs_of(pool, cob.txid) == 0
 
 
-async def test_wrong_credentials_of_ours_are_unknown_and_never_fail_a_charge(bank: RunningBank) -> None:
-    """A wrong application key or secret is our fault, not the charge's: the call is retried once it is corrected."""
+async def test_wrong_credentials_of_ours_are_unknown_and_never_fail_a_charge(
+    bank: RunningBank, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A wrong application key or secret, or a scope we lack, is our fault, not the charge's: the call is retried once
+    it is corrected."""
     cob = await new_cob(bank.adapter())
     assert isinstance(await bank.adapter(app_key="outra").pix.put_cob(cob), Unknown)
     assert isinstance(await bank.adapter(app_key_param="gw-app-key").pix.put_cob(cob), Unknown)
     assert isinstance(await bank.adapter(client_secret="errado").pix.put_cob(cob), Unknown)
+    issue = bank.wire._issue
+    with monkeypatch.context() as patched:
+        patched.setattr(bank.wire, "_issue", lambda _, until: issue(["cob.read"], until))
+        assert isinstance(await bank.adapter().pix.put_cob(cob), Unknown)
+    monkeypatch.setattr("banks.simulated.wire.SCOPES", frozenset())
+    assert await bank.adapter().pix.put_cob(cob) == Unknown("token: HTTP 400")
 
 
 # Tokens

@@ -99,16 +99,13 @@ async def test_reversals_by_the_bank_take_back_their_part_of_the_share_as_refund
     source = await pool.fetchval("SELECT source FROM payment WHERE payment_id = $1", payment_id)
     left = 1_000
     for number, (taken, refunded) in enumerate([(1, 1), (107, 349), (1, 541)]):
-        returns = [
-            BankReturn(
-                position=position, charge_id=charge_id, boleto_number=None, end_to_end_id=source, refund_id=None,
-                bank_id=f"MED{number}", return_id=None, amount_cents=taken,
-            )
-            for position in range(1)
-        ]  # fmt: skip
+        returned = BankReturn(
+            position=0, charge_id=charge_id, boleto_number=None, end_to_end_id=source, refund_id=None,
+            bank_id=f"MED{number}", return_id=None, amount_cents=taken,
+        )  # fmt: skip
         for expected in (1, 0):  # The bank reports the reversal twice; it is booked once.
             async with transaction(pool) as conn:
-                assert await book_reversals(conn, returns, bank="001", now=datetime.now(UTC)) == expected
+                assert await book_reversals(conn, [returned], bank="001", now=datetime.now(UTC)) == expected
         await refunds(pool, merchant, [(charge_id, payment_id, refunded)])
         left -= taken + refunded
         await post_partner_shares(pool)

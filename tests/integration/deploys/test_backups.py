@@ -372,8 +372,10 @@ def test_a_command_that_cannot_be_run_says_why(
     monkeypatch.setenv("BACKUP_DIR", str(tmp_path))
     monkeypatch.delenv("BACKUP_DATABASE_URL", raising=False)
     assert main(["backup", *arguments]) == 1
-    shown = capsys.readouterr().err.strip().splitlines()
-    assert said in shown[-1]
+    *progress, fault = capsys.readouterr().err.splitlines()
+    assert fault.startswith("quita: ")
+    assert said in fault
+    assert all(line.startswith("taking ") for line in progress)
 
 
 def test_a_restore_into_a_folder_that_is_not_empty_is_refused(
