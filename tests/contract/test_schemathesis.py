@@ -8,7 +8,8 @@ The first test runs all checks and phases against the running system. What is co
   Due dates must lie in the future. How far the sandbox's clock can be moved depends on the time it shows.
   test_openapi.py shows acceptance value by value instead. On every other operation the check applies unchanged.
 * A 502 is an expected answer of operations with the header `X-Sandbox-Bank`: `unavailable` and `refuse` request it.
-* Half of the account ids are real ones: with random ids everything would end at 404.
+  A charge to cancel is named by exactly one of two fields, and what can be refunded depends on the charge.
+* Half of the ids of accounts and charges are real ones: with random ids everything would end at 404.
 
 In that run hundreds of inferred links use up the time of the stateful phase, and none of the document's own links is
 followed. Separate runs follow those: each takes an operation that creates something and the operations on it, and the
@@ -35,15 +36,22 @@ from tests.support.system import ROOT, System
 _CONFIG = """
 [dictionaries]
 accounts = {{ values = ["{account_id}"] }}
+charges = {{ values = {charge_ids} }}
 
 [parameters]
 account_id = {{ dictionary = "accounts", probability = 0.5 }}
 "body.account_id" = {{ dictionary = "accounts", probability = 0.5 }}
+charge_id = {{ dictionary = "charges", probability = 0.5 }}
+"body.charge_id" = {{ dictionary = "charges", probability = 0.5 }}
 """
 _OF_BANKS = 'checks.not_a_server_error.expected-statuses = ["2xx", "3xx", "4xx", "502"]'
 _RELATED = (
     'checks.positive_data_acceptance.expected-statuses = ["2xx", "400", "401", "403", "404", "409", "429", "502"]'
 )
+_REFUNDABLE = (
+    'checks.positive_data_acceptance.expected-statuses = ["2xx", "401", "403", "404", "409", "422", "429", "502"]'
+)
+_REFUNDS = ("POST /v1/charges/{charge_id}/refunds",)
 _WITH_RELATIONS = (
     "GET /v1/charges",
     "GET /v1/charges/summary",
@@ -58,6 +66,7 @@ _WITH_RELATIONS = (
     "POST /v1/charges/pix",
     "POST /v1/charges/boleto",
     "POST /v1/charges/dual",
+    "POST /v1/charges/cancel",
     "POST /v1/charge-schedules",
     "GET /v1/charge-schedules",
     "GET /v1/charge-schedules/{schedule_id}/charges",
@@ -75,7 +84,8 @@ def test_schemathesis_finds_no_answer_that_contradicts_the_openapi_document(
 ) -> None:
     merchant = system.create_merchant()
     asked = ("--generation-deterministic", "--max-examples", "10", "--max-time", str(_S_MAX))
-    said = _schemathesis(system, merchant, mode, tmp_path, _CONFIG, *asked)
+    config = _CONFIG.replace("{charge_ids}", json.dumps(_create_charges(system, merchant, mode)))
+    said = _schemathesis(system, merchant, mode, tmp_path, config, *asked)
     assert "Tested: " in said
 
 
@@ -140,6 +150,29 @@ def test_links_of_the_document_lead_to_the_created_charge_or_schedule(
     assert set(reached) == set(followed), reached
 
 
+def _create_charges(system: System, merchant: dict[str, Any], mode: str) -> list[str]:
+    """Create PIX charges: eight that are pending, and two that are paid."""
+    with httpx.Client(base_url=system.base_url, headers=_authorization(system, merchant, mode), timeout=30) as client:
+        made = []
+        for number in range(10):
+            body = {"account_id": merchant["account_id"], "amount": "10.00"}
+            answer = client.post("/v1/charges/pix", json=body, headers={"Idempotency-Key": f"given-{number}"})
+            made.append(answer.json()["charge_id"])
+        for charge_id in made[:2]:
+            assert client.post(f"/v1/charges/{charge_id}/simulate-payment").status_code == 200
+    return made
+
+
+def _authorization(system: System, merchant: dict[str, Any], mode: str) -> dict[str, str]:
+    answer = httpx.post(
+        f"{system.base_url}/v1/oauth/token",
+        data={"grant_type": "client_credentials"},
+        auth=(merchant[mode]["client_id"], merchant[mode]["client_secret"]),
+        timeout=30,
+    )
+    return {"Authorization": f"Bearer {answer.json()['access_token']}"}
+
+
 def _reached(har: Path, document: dict[str, Any], followed: tuple[str, ...]) -> Counter[str]:
     """How often each operation succeeded with an id that was created in this run."""
     places = {
@@ -164,24 +197,20 @@ def _reached(har: Path, document: dict[str, Any], followed: tuple[str, ...]) -> 
 
 def _schemathesis(system: System, merchant: dict[str, Any], mode: str, folder: Path, config: str, *options: str) -> str:
     """Run schemathesis with all checks and return its output. It must find nothing."""
-    answer = httpx.post(
-        f"{system.base_url}/v1/oauth/token",
-        data={"grant_type": "client_credentials"},
-        auth=(merchant[mode]["client_id"], merchant[mode]["client_secret"]),
-        timeout=30,
-    )
+    authorization = _authorization(system, merchant, mode)["Authorization"]
     day = (datetime.now(UTC) + timedelta(days=20)).date().isoformat()
     config = config.format(account_id=merchant["account_id"], day=day)
     of_banks = _operations_of_banks(httpx.get(f"{system.base_url}/v1/openapi.json", timeout=30).json())
-    for name in sorted(of_banks.union(_WITH_RELATIONS)):
-        rules = [rule for rule, names in ((_OF_BANKS, of_banks), (_RELATED, _WITH_RELATIONS)) if name in names]
+    rules_of = ((_OF_BANKS, of_banks), (_RELATED, _WITH_RELATIONS), (_REFUNDABLE, _REFUNDS))
+    for name in sorted(of_banks.union(_WITH_RELATIONS, _REFUNDS)):
+        rules = [rule for rule, names in rules_of if name in names]
         config += "\n".join(("", "[[operations]]", f'include-name = "{name}"', *rules, ""))
     (folder / "schemathesis.toml").write_text(config, encoding="utf-8")
     run = subprocess.run(
         [
             sys.executable, "-m", "schemathesis.cli", "--config-file", str(folder / "schemathesis.toml"), "run",
             f"{system.base_url}/v1/openapi.json",
-            "--header", f"Authorization: Bearer {answer.json()['access_token']}",
+            "--header", f"Authorization: {authorization}",
             "--checks", "all", "--suppress-health-check", "all",
             "--request-timeout", "15", "--no-color", "--warnings", "off", *options,
         ],
