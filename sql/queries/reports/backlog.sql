@@ -3,15 +3,20 @@
 -- with the queue. `mode` is 'all' for a queue without modes.
 
 -- name: bank_orders
+-- Withdrawals of accounts that are not approved wait for a person and are no lag (bank_order.claim_money).
 SELECT 'bank_orders_' || l.name AS queue, m.mode, sum(q.waiting)::bigint AS waiting, min(q.oldest) AS oldest
 FROM (VALUES ('pix', 'pix'), ('pix', 'pix_change'), ('boleto', 'boleto'), ('boleto', 'boleto_change'), ('boleto', 'reconciliation'),
              ('refund', 'refund'), ('refund', 'transfer'), ('withdrawal', 'withdrawal')) AS l (name, lane)
 CROSS JOIN (VALUES ('test', true), ('production', false)) AS m (mode, test)
 CROSS JOIN LATERAL (
     SELECT count(*) AS waiting, min(d.due_at) AS oldest FROM (
-        SELECT due_at FROM bank_order
-        WHERE lane = l.lane AND test = m.test AND state = 'waiting' AND due_at <= :now
-        ORDER BY due_at, order_id LIMIT :counted_max) d
+        SELECT o.due_at FROM bank_order o
+        WHERE o.lane = l.lane AND o.test = m.test AND o.state = 'waiting' AND o.due_at <= :now
+          AND (o.kind <> 'withdrawal_send' OR (
+              SELECT w.status <> 'pending' OR a.kyc = 'approved'
+              FROM withdrawal w JOIN account a ON a.account_id = w.account_id
+              WHERE w.withdrawal_id = o.order_id AND w.account_id = o.account_id))
+        ORDER BY o.due_at, o.order_id LIMIT :counted_max) d
 ) q
 GROUP BY l.name, m.mode;
 

@@ -33,7 +33,18 @@ GIVEN = {"now": NOW, "counted_max": 10, "earned_until": NOW - timedelta(days=180
 
 _SEED = (
     "INSERT INTO account (account_id, name, document, city, kyc, pix_key, created_at)"
-    " VALUES ('00000000-0000-0000-0000-000000000001', 'Loja', '12345678000190', 'Recife', 'approved', 'k', now())",
+    " VALUES ('00000000-0000-0000-0000-000000000001', 'Loja', '12345678000190', 'Recife', 'approved', 'k', now()),"
+    " ('00000000-0000-0000-0000-000000000002', 'Bloqueada', '12345678000190', 'Recife', 'blocked', 'k', now())",
+    """
+    INSERT INTO withdrawal (account_id, withdrawal_id, status, version, amount_cents, created_at)
+    SELECT account_id, account_id, 'pending', 1, 1000, '2026-05-01' FROM account
+    """,
+    """
+    INSERT INTO bank_order (order_id, account_id, charge_id, test, bank, kind, request, state, due_at, created_at)
+    SELECT account_id, account_id, account_id, false, '001', 'withdrawal_send', '{}', 'waiting',
+           CASE kyc WHEN 'blocked' THEN timestamptz '2026-05-01' ELSE '2026-05-01 00:00:04' END, '2026-05-01'
+    FROM account
+    """,
     """
     INSERT INTO bank_order (order_id, account_id, charge_id, test, bank, kind, request, state, lease_until, due_at,
                             created_at)
@@ -123,6 +134,7 @@ async def test_each_backlog_reports_how_many_wait_and_since_when_the_oldest_wait
         ("bank_orders_pix", "test"): (ROWS // 6, 6),
         ("bank_orders_refund", "production"): (ROWS // 3, 1),
         ("bank_orders_refund", "test"): (ROWS // 3, 2),
+        ("bank_orders_withdrawal", "production"): (1, 4),
         ("bank_hints", "all"): (ROWS, 1),
         ("journal_seal", "all"): (ROWS, 1),
         ("reports", "all"): (ROWS, 1),
