@@ -13,7 +13,7 @@ from banks.banco_do_brasil.callbacks import pix_hints
 from banks.choice import BANKS, agreement_of, open_banks
 from banks.protocol import Done
 from commands.bank_orders.callback import store_hints
-from commands.bank_orders.pix_locations import take_blocks
+from commands.bank_orders.pix_locations import take_blocks, take_one
 from commands.charges.cancel import cancellation
 from commands.charges.change import change_charges
 from domain.charge import CancelReason
@@ -123,14 +123,18 @@ async def test_reconciling_one_bank_calls_no_other(context: Context, banks: dict
 
 
 async def test_a_charge_takes_a_location_of_the_bank_of_new_charges_only(context: Context) -> None:
-    insert = "INSERT INTO pix_location (test, bank, location_ids, locations) VALUES (false, $1, '{1}', ARRAY[$2])"
+    insert = "INSERT INTO pix_location (test, bank, location_ids, locations) VALUES ($1, $2, '{1}', ARRAY[$3])"
     async with context.pool.acquire() as conn:
         transaction = conn.transaction()
         await transaction.start()
-        await conn.execute("DELETE FROM pix_location WHERE NOT test")
-        for code in (BANK, OTHER):
-            await conn.execute(insert, code, f"bank-{code}.example/1")
-        (taken,) = await take_blocks(conn, test=False, bank=OTHER, blocks=10, after=0)
+        await conn.execute("DELETE FROM pix_location")
+        for test, code in ((True, BANK), (True, OTHER), (False, OTHER), (False, BANK)):
+            await conn.execute(insert, test, code, f"bank-{code}.example/1")
+        single = await take_one(conn, test=False, bank=BANK)
+        assert single is not None
+        assert (single.bank, single.location) == (BANK, "bank-001.example/1")
+        assert await take_one(conn, test=False, bank=BANK) is None
+        (taken,) = await take_blocks(conn, test=False, bank=OTHER, blocks=1, after=0)
         assert (taken.bank, taken.location) == (OTHER, "bank-999.example/1")
         await transaction.rollback()
 
