@@ -94,7 +94,7 @@ async def test_a_released_refund_is_sent_once_though_the_worker_is_killed(own_sy
 
             async def leased() -> Any:
                 at_work = (
-                    "SELECT count(*) FROM bank_order WHERE account_id = $1 AND lane = 'refund' AND state = 'working'"
+                    "SELECT count(*) FROM bank_order WHERE account_id = $1 AND lane = 'transfer' AND state = 'working'"
                 )
                 return await books.fetchval(at_work, UUID(client.account_id))
 

@@ -82,7 +82,7 @@ SELECT (SELECT count(*) FROM bank_order WHERE state = 'working' OR (state = 'wai
        (SELECT count(*) FROM webhook_delivery WHERE state = 'sending') AS told,
        EXISTS (SELECT FROM partner_share WHERE posted_at IS NULL) AS unshared,
        least((SELECT min(due_at) FROM bank_order WHERE state = 'waiting'
-              AND ($2 OR (lane NOT IN ('refund', 'withdrawal')))),
+              AND ($2 OR (lane NOT IN ('refund', 'transfer', 'withdrawal')))),
              (SELECT min(due_at) FROM bank_hint)) AS next
 """
 _UNDELIVERED = """

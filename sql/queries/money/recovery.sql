@@ -7,7 +7,7 @@ WITH named AS (
     SELECT nullif(current_setting('quita.restored_to', true), '') AS restored_to
 ), waiting AS MATERIALIZED (
     SELECT count(*) AS orders, coalesce(sum((request ->> 'amount_cents')::bigint), 0)::bigint AS cents FROM bank_order
-    WHERE lane IN ('withdrawal', 'refund') AND NOT test AND state = 'waiting' AND kind IN ('withdrawal_send', 'refund_transfer')
+    WHERE lane IN ('withdrawal', 'transfer') AND NOT test AND state = 'waiting'
 )
 SELECT payouts_held() AS held, coalesce(n.restored_to, r.restored_to) AS restored_to, r.began_at, r.began_by, r.boletos_from,
        r.boletos_to, r.compared_at, r.compared_by, r.compared_from, r.booked, r.differences, r.released_at, r.released_by,

@@ -26,7 +26,7 @@ from domain.merchants.staff import PLATFORM
 from domain.webhooks.signature import sign
 from runtime import VERSION
 from runtime.local.ports import free_port
-from tests.support.boleto_merchant import boleto_body, issue_boleto
+from tests.support.boleto_merchant import PAGADOR, boleto_body, issue_boleto
 from tests.support.merchant import new_merchant
 from tests.support.system import System, until
 
@@ -447,7 +447,8 @@ def test_every_integrator_gets_a_different_code_which_a_boleto_can_carry(
     told = system.quita("integrator", "list").stdout
     assert all(made["integrador_code"] in told for made in (alone, at_home))
     assert merchant["account_id"] in told
-    body = boleto_body(integrador_code=alone["integrador_code"])
+    # Not the payer whose data another test exports.
+    body = boleto_body(integrador_code=alone["integrador_code"], pagador=PAGADOR | {"documento": "11144477735"})
     charge, token = _create_charge(system, merchant, "/v1/charges/boleto", body)
     carrying = f"/v1/charges?integrador_code={alone['integrador_code']}"
     listed = _request(system, carrying, None, {"Authorization": f"Bearer {token}"})["data"]

@@ -87,7 +87,11 @@ class Restored:
         )  # fmt: skip
 
     async def refunds_claimed(self) -> list[str]:
-        return [order.kind for order in await claim_money(self.context, OrderLane.REFUND, Mode.PRODUCTION, 10)]
+        return [
+            order.kind
+            for lane in (OrderLane.REFUND, OrderLane.TRANSFER)
+            for order in await claim_money(self.context, lane, Mode.PRODUCTION, 10)
+        ]
 
     async def sent(self) -> list[str]:
         """Lets a worker execute all due withdrawals; returns the ids of the transfers that the bank has sent."""
