@@ -181,9 +181,10 @@ async def test_requests_leave_no_reference_cycles(receiver: KeepingReceiver) -> 
         gc.collect()
         gc.disable()
         try:
-            for _ in range(200):
+            for _ in range(400):
                 await post(http, receiver.url, b"{}", {})
-            assert gc.collect() < 200
+            # A cycle has two objects at least; some are of tests that ran before in this process.
+            assert gc.collect() < 800
         finally:
             gc.enable()
 
