@@ -152,7 +152,7 @@ class Round:
     async def _register(self) -> int:
         now = datetime.now(UTC)
         async with session(self._pool) as conn:
-            orders = await claim(conn, test=False, since=None, now=now, limit=BATCH, lease=LEASE)
+            orders = await claim(conn, lane="pix", test=False, since=None, now=now, limit=BATCH, lease=LEASE)
             settled = await settle(conn, [(order, "done", None) for order in orders], now=now)
         self._settled += len(settled)
         return len(settled)
