@@ -36,7 +36,7 @@ bench: install ## loads and ratios, printed as tables
 	@$(BIN)/python -m bench $(ARGS)
 
 fault: install ## the tests that break things on purpose, and those that take minutes
-	@FAULT=full $(BIN)/python -m pytest tests/fault tests/walk tests/conformance/test_in_cells.py tests/integration/cells \
+	@FAULT=full $(BIN)/python -m pytest tests/fault tests/walk tests/conformance/test_in_cells.py tests/integration/cells tests/journeys/test_roles.py \
 		tests/property/test_refunds_property.py tests/contract/test_schemathesis.py $(ARGS)
 
 fmt: install ## format, and repair what can be repaired

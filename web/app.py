@@ -3,6 +3,7 @@
 The two applications share no middleware, session or error format, so that neither slows the other.
 """
 
+import asyncio
 from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from datetime import UTC, datetime
@@ -32,6 +33,7 @@ from web.painel.auth.sign_in import sign_in_turns
 from web.painel.page_refusals import ForeignForm
 from web.painel.page_request import file_turns, secure
 from web.painel.table import PAINEL_HANDLERS
+from web.painel.xlsx_export import remove_leftovers
 from web.payer import PAYER_HANDLERS
 from web.pix_locations import LOCATION_HANDLERS
 from web.plataforma.table import PLATAFORMA_HANDLERS
@@ -134,6 +136,7 @@ def lifespan(
 
     @asynccontextmanager
     async def life(app: Litestar) -> AsyncIterator[None]:
+        await asyncio.to_thread(remove_leftovers)
         app.state.settings = settings or read_settings()
         app.state.now = now
         # Renders its forms with the first boleto, because most processes print none.

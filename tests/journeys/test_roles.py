@@ -16,7 +16,11 @@ from tests.support.browser import Browser, Tab
 from tests.support.merchant import ApiMerchant, Books, new_merchant, until_answer
 from tests.support.system import System
 
-WIDTHS = (390, 1440)
+PHONE, DESKTOP = 390, 1440
+ON_DESKTOP = pytest.mark.parametrize("width", [DESKTOP, pytest.param(PHONE, marks=pytest.mark.heavy)])
+ON_PHONE = pytest.mark.parametrize("width", [PHONE, pytest.param(DESKTOP, marks=pytest.mark.heavy)])
+"""By the screen that the role uses most; `make fault` uses both. Every page is checked at both widths elsewhere
+(painel/test_dashboard_browser.py, plataforma/test_platform_browser.py)."""
 PAYER = {"name": "Joana D'Ávila", "document": "52998224725"}
 PAGADOR = {
     "nome": PAYER["name"], "documento": PAYER["document"], "tipoPessoa": "PESSOA_FISICA", "cep": "01310100",
@@ -84,7 +88,7 @@ def owner_of(merchant: ApiMerchant) -> tuple[str, str]:
     return merchant.record.dashboard.email, merchant.record.dashboard.password
 
 
-@pytest.mark.parametrize("width", WIDTHS)
+@ON_DESKTOP
 async def test_an_owner_imports_a_sheet_and_charges_one_of_its_payers_again(
     system: System, browser: Browser, tmp_path: Path, width: int
 ) -> None:
@@ -124,7 +128,7 @@ async def test_an_owner_imports_a_sheet_and_charges_one_of_its_payers_again(
         assert boleto["amount"] == "150.00"
 
 
-@pytest.mark.parametrize("width", WIDTHS)
+@ON_DESKTOP
 async def test_finance_sees_a_payment_in_payments_ledger_and_monthly_report(
     system: System, browser: Browser, books: Books, width: int
 ) -> None:
@@ -144,7 +148,7 @@ async def test_finance_sees_a_payment_in_payments_ledger_and_monthly_report(
             assert "80,00" in await finance.follow("main a[href='/painel/relatorios/meses']")
 
 
-@pytest.mark.parametrize("width", WIDTHS)
+@ON_DESKTOP
 async def test_a_developer_finds_a_refused_request_and_may_create_test_charges_only(
     system: System, browser: Browser, books: Books, width: int
 ) -> None:
@@ -172,7 +176,7 @@ async def test_a_developer_finds_a_refused_request_and_may_create_test_charges_o
             developer.tab.complaints.clear()
 
 
-@pytest.mark.parametrize("width", WIDTHS)
+@ON_PHONE
 async def test_support_finds_a_charge_by_the_payers_document_and_cancels_it(
     system: System, browser: Browser, books: Books, width: int
 ) -> None:
@@ -189,7 +193,7 @@ async def test_support_finds_a_charge_by_the_payers_document_and_cancels_it(
         assert (await merchant.production.charge(charge["charge_id"]))["status"] == "cancelled"
 
 
-@pytest.mark.parametrize("width", WIDTHS)
+@ON_DESKTOP
 async def test_staff_find_a_charge_by_txid_and_open_its_merchants_page(
     system: System, browser: Browser, width: int
 ) -> None:
@@ -206,7 +210,7 @@ async def test_staff_find_a_charge_by_txid_and_open_its_merchants_page(
             )
 
 
-@pytest.mark.parametrize("width", WIDTHS)
+@ON_PHONE
 async def test_a_payer_copies_the_code_switches_language_and_sees_the_payment_confirmed(
     system: System, browser: Browser, width: int
 ) -> None:

@@ -5,10 +5,14 @@ has at most 100,000 rows; the CSV file of the same list has more.
 """
 
 import asyncio
+import fcntl
+import os
+import shutil
 import tempfile
 from collections.abc import AsyncIterator, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from datetime import date, datetime
+from pathlib import Path
 from typing import IO, Any, Final, TypeVar
 
 from litestar.response import Response, Stream
@@ -23,6 +27,7 @@ MEDIA_TYPE: Final = "application/vnd.openxmlformats-officedocument.spreadsheetml
 _TRUNCATED: Final = f"Limite de {ROWS_MAX} linhas: use um filtro de datas, ou baixe o CSV."
 _CHUNK_BYTES: Final = 256 * 1024
 _WIDTH: Final = 20  # characters
+_FOLDER: Final = "quita-sheet-"
 
 Item = TypeVar("Item")
 
@@ -66,14 +71,32 @@ async def _chunks(file: IO[bytes]) -> AsyncIterator[bytes]:
 
 @contextmanager
 def _open_sheet(file: IO[bytes], headings: Sequence[str]) -> Iterator["_Sheet"]:
-    """xlsxwriter keeps the rows, which hold payers' data, in a file of its own and removes that file once the workbook
-    is written. When writing ends early, the file is removed here."""
-    with tempfile.TemporaryDirectory(prefix="quita-", ignore_cleanup_errors=True) as folder:
+    """xlsxwriter keeps the rows, which hold payers' data, in files of its own and removes them once the workbook is
+    written. When writing ends early, they are removed here; when the process is killed, by `remove_leftovers`."""
+    with tempfile.TemporaryDirectory(prefix=_FOLDER, ignore_cleanup_errors=True) as folder, _locked(Path(folder)):
         sheet = _Sheet(file, headings, folder)
         try:
             yield sheet
         finally:
             sheet.discard()
+
+
+def remove_leftovers() -> None:
+    """Removes the folders of workbooks whose process was killed while it wrote them: nobody holds their lock."""
+    for folder in Path(tempfile.gettempdir()).glob(f"{_FOLDER}*"):
+        with suppress(OSError), _locked(folder):
+            shutil.rmtree(folder)
+
+
+@contextmanager
+def _locked(folder: Path) -> Iterator[None]:
+    """Holds the folder's lock, which ends with the process. BlockingIOError while another holds it."""
+    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        yield
+    finally:
+        os.close(descriptor)
 
 
 class _Sheet:

@@ -68,8 +68,9 @@ import sys
 from cli.backups import backup
 from cli.main import main
 
-backup._AGAIN_S = 0.5
-backup._LOOK_EVERY = 2
+for name, value in {"_AGAIN_S": 0.5, "_CHECK_EVERY_S": 1.0}.items():
+    assert hasattr(backup, name)
+    setattr(backup, name, value)
 sys.exit(main(["backup", "run"]))
 """
 

@@ -3,6 +3,7 @@
 import asyncio
 import csv
 import io
+import shutil
 import socket
 import tempfile
 from collections.abc import AsyncIterator
@@ -35,7 +36,7 @@ from tests.support.dashboard import (
 )
 from tests.support.pages import serving
 from web.painel.csv_export import ROWS
-from web.painel.xlsx_export import MEDIA_TYPE, xlsx_file
+from web.painel.xlsx_export import MEDIA_TYPE, remove_leftovers, xlsx_file
 
 SETTINGS = settings_with()
 SEAL = Seal(SETTINGS.secret_key)
@@ -249,6 +250,7 @@ async def test_a_workbook_leaves_no_temporary_file(env: Environment, tmp_path: P
 async def test_a_workbook_cancelled_while_it_is_written_leaves_no_temporary_file(
     tmp_path: Path, monkeypatch: Any
 ) -> None:
+    """Nor does one whose process was killed, once another process starts."""
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     written = asyncio.Event()
 
@@ -259,7 +261,11 @@ async def test_a_workbook_cancelled_while_it_is_written_leaves_no_temporary_file
 
     made = asyncio.create_task(xlsx_file("attachment", {"pagador": str}, rows()))
     await written.wait()
-    assert list(tmp_path.iterdir()) != []
+    (folder,) = tmp_path.iterdir()
+    assert list(folder.iterdir()) != []
+    shutil.copytree(folder, tmp_path / f"{folder.name}of-a-killed-process")
+    remove_leftovers()
+    assert list(tmp_path.iterdir()) == [folder]
     made.cancel()
     with pytest.raises(asyncio.CancelledError):
         await made
