@@ -2182,7 +2182,7 @@ END $function$
 ;
 REVOKE EXECUTE ON FUNCTION reporting_grant(name) FROM PUBLIC;
 
-CREATE OR REPLACE FUNCTION request_log_forget_days(ended_before timestamp with time zone, days_max integer)
+CREATE OR REPLACE FUNCTION request_log_forget_days(ended_before timestamp with time zone, days_max integer, rows_max integer)
  RETURNS integer
  LANGUAGE plpgsql
  SECURITY DEFINER
@@ -2191,6 +2191,7 @@ AS $function$
 DECLARE
     day record;
     forgotten integer := 0;
+    deleted integer;
 BEGIN
     FOR day IN
         SELECT c.relname AS name, (to_date(right(c.relname, 10), 'YYYY_MM_DD') + 1)::timestamp AT TIME ZONE 'UTC' AS ended
@@ -2202,11 +2203,13 @@ BEGIN
         EXECUTE format('DROP TABLE %I', day.name);
         forgotten := forgotten + 1;
     END LOOP;
-    DELETE FROM request_log_other WHERE at < ended_before;
-    RETURN forgotten;
+    DELETE FROM request_log_other WHERE ctid = ANY(ARRAY(
+        SELECT ctid FROM request_log_other WHERE at < ended_before ORDER BY at LIMIT rows_max));
+    GET DIAGNOSTICS deleted = ROW_COUNT;
+    RETURN forgotten + deleted;
 END $function$
 ;
-REVOKE EXECUTE ON FUNCTION request_log_forget_days(timestamp with time zone,integer) FROM PUBLIC;
+REVOKE EXECUTE ON FUNCTION request_log_forget_days(timestamp with time zone,integer,integer) FROM PUBLIC;
 
 CREATE OR REPLACE FUNCTION request_log_make_days(first date, last date)
  RETURNS integer
