@@ -672,6 +672,7 @@ CREATE TABLE payment (
 ) WITH (autovacuum_vacuum_insert_scale_factor=0, autovacuum_vacuum_insert_threshold=200000, autovacuum_analyze_scale_factor=0.2, autovacuum_analyze_threshold=1000);
 CREATE INDEX payment_anomaly_everywhere ON payment USING btree (credited_at, payment_id) WHERE NOT test AND anomaly IS NOT NULL AND (refunded_cents + refunding_cents + reversed_cents) < amount_cents;
 CREATE INDEX payment_anomaly_open ON payment USING btree (account_id, test, payment_id) WHERE anomaly IS NOT NULL AND (refunded_cents + refunding_cents + reversed_cents) < amount_cents;
+CREATE INDEX payment_paid ON payment USING brin (paid_at) WHERE NOT test;
 CREATE UNIQUE INDEX payment_settling ON payment USING btree (charge_id) WHERE settles;
 
 CREATE TABLE payment_reversal (
