@@ -1133,8 +1133,8 @@ CREATE INDEX schedule_due_of ON schedule USING btree (account_id, look_at) WHERE
 CREATE INDEX schedule_ended ON schedule USING btree (look_at) WHERE (status = ANY (ARRAY['finished'::text, 'cancelled'::text])) AND NOT ordered AND payer_sealed IS NOT NULL;
 CREATE INDEX schedule_ordered ON schedule USING btree (look_at) WHERE ordered;
 CREATE INDEX schedule_ordered_of ON schedule USING btree (account_id) WHERE ordered;
-CREATE INDEX schedule_page ON schedule USING btree (account_id, created_at, schedule_id);
-CREATE INDEX schedule_reference ON schedule USING btree (account_id, external_id, created_at, schedule_id) WHERE external_id IS NOT NULL;
+CREATE INDEX schedule_page ON schedule USING btree (account_id, status, created_at, schedule_id);
+CREATE INDEX schedule_reference ON schedule USING btree (account_id, external_id, status, created_at, schedule_id) WHERE external_id IS NOT NULL;
 
 CREATE TABLE schedule_charge (
     account_id uuid NOT NULL,

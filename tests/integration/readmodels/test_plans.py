@@ -38,6 +38,7 @@ from readmodels.charges.charge_list import (
 )
 from readmodels.charges.current_list import first_overdue, overdue_sum
 from readmodels.charges.newest_search import newest_of_amount, newest_of_payer
+from readmodels.charges.schedule import STATUSES as SCHEDULE_STATUSES
 from readmodels.charges.schedule import ScheduleFilters, schedule_page
 from readmodels.dashboard.charge import payments_of
 from readmodels.dashboard.known_payer import LOOKED_MAX, search_payers_by_name
@@ -136,7 +137,8 @@ _SEED = (
     """
     INSERT INTO schedule (account_id, schedule_id, status, created_at, payment_method, amount_cents, frequency,
                           first_due_date, issue_days_before, external_id, send_email, payer_sealed, look_at)
-    SELECT account_id, id, 'active', at, 'pix', 1000, 'monthly', '2026-06-10', 10,
+    SELECT account_id, id, CASE WHEN n % 4000 = 0 THEN 'paused' ELSE 'active' END, at, 'pix', 1000, 'monthly',
+           '2026-06-10', 10,
            CASE WHEN n % 20 = 0 THEN 'shared' ELSE 'order-' || n END, false, '', at
     FROM seed
     """,
@@ -354,12 +356,28 @@ async def test_a_page_of_withdrawals_reads_only_its_index_ranges(
     assert_cheap(explained.plans, ranges=ranges)
 
 
+SCHEDULE_FILTERS: dict[str, tuple[dict[str, Any], int]] = {
+    "everything": ({}, len(SCHEDULE_STATUSES)),
+    "external_id": ({"external_id": "order-78"}, len(SCHEDULE_STATUSES)),
+    "external_id of many": ({"external_id": "shared"}, len(SCHEDULE_STATUSES)),
+    "nothing": ({"external_id": "unknown"}, len(SCHEDULE_STATUSES)),
+    "status": ({"statuses": ("active",)}, 1),
+    "rare status": ({"statuses": ("paused",)}, 1),
+    "external_id of many in a rare status": ({"external_id": "shared", "statuses": ("paused",)}, 1),
+}
+
+
+@pytest.mark.parametrize("walked", ["first page", "in the middle"])
 @pytest.mark.parametrize("order", ORDERS)
-@pytest.mark.parametrize("external_id", [None, "order-78", "shared", "unknown"])
-async def test_a_page_of_schedules(explained: Explained, external_id: str | None, order: SortOrder) -> None:
-    asked = ScheduleFilters(external_id=external_id, order=order)
-    await schedule_page(explained, Owner(BIG, Mode.PRODUCTION), asked, None, LIMIT)  # type: ignore[arg-type]
-    assert_cheap(explained.plans)
+@pytest.mark.parametrize("filters", SCHEDULE_FILTERS)
+async def test_a_page_of_schedules_reads_only_its_index_ranges(
+    explained: Explained, filters: str, order: SortOrder, walked: str
+) -> None:
+    given, ranges = SCHEDULE_FILTERS[filters]
+    after = None if walked == "first page" else TimePosition(MIDDLE, UUID(int=2**127))
+    asked = ScheduleFilters(**given, order=order)
+    await schedule_page(explained, Owner(BIG, Mode.PRODUCTION), asked, after, LIMIT)  # type: ignore[arg-type]
+    assert_cheap(explained.plans, ranges=ranges)
 
 
 _FAR = {SortOrder.DESC: START + timedelta(hours=2), SortOrder.ASC: START + timedelta(seconds=30 * CHARGES - 7_200)}
