@@ -356,6 +356,10 @@ async def test_partitions_are_created_ahead_and_dropped_after_thirty_days(
         async with pool.acquire() as conn, conn.transaction():
             await conn.fetchval("SELECT request_log_make_days($1::date, $2::date)", at.date(), (at + AHEAD).date())
 
+    async def make_too_slowly(conn: Any, **_: Any) -> int:
+        await conn.execute("SET LOCAL statement_timeout = 1")
+        return int(await conn.fetchval("SELECT count(*) FROM pg_sleep(60)"))
+
     await kept(far)
     assert len(await days()) == AHEAD.days + 1
     await kept(far)
@@ -387,6 +391,7 @@ async def test_partitions_are_created_ahead_and_dropped_after_thirty_days(
             monkeypatch.setattr(request_log_days, "ROWS_MAX", 1)
             assert await keep_days(context) > 1
             assert await conn.fetchval("SELECT to_regclass('request_log_2031_05_22')") is None
+            monkeypatch.setattr(request_log_days, "make", make_too_slowly)
             assert [await keep_days(context) for _ in range(2)] == [1, 0]
         finally:
             await transaction.rollback()
