@@ -23,6 +23,7 @@ from commands.charges.expire import (
     find_overdue_ahead,
     find_overdue_of_account,
 )
+from commands.money.withdraw import take_daily
 from domain.mode import Mode, Owner
 from readmodels import spans
 from readmodels.charges import newest_search
@@ -536,6 +537,30 @@ async def test_the_days_of_a_month_cost_no_more_when_every_payment_has_a_fee(
         assert_cheap(explained.plans, page=1, ranges=(len(days) + 1) + len(days) * (len(ENTRY_TYPES) - 1))
         found = await closings(seeded, owner, days)
         assert (found[2].payments, found[2].received_cents, found[2].fee_cents) == (2_880, 8_640, 2_880)
+    finally:
+        await inner.rollback()
+
+
+async def test_a_daily_withdrawal_is_found_without_reading_accounts_that_are_not_approved(
+    explained: Explained, seeded: Any
+) -> None:
+    today = START.date()
+    inner = seeded.transaction()
+    await inner.start()
+    try:
+        await seeded.execute(
+            "INSERT INTO account (account_id, name, document, city, kyc, pix_key, created_at)"
+            " SELECT md5('blocked' || n)::uuid, 'Loja', '12345678000190', 'Recife', 'blocked', 'k', now()"
+            " FROM generate_series(1, 500) AS n"
+        )
+        await seeded.execute(
+            "INSERT INTO auto_withdrawal SELECT account_id, 0, $1::date - CASE kyc WHEN 'blocked' THEN 9 ELSE 1 END"
+            " FROM account",
+            today,
+        )
+        await seeded.execute("ANALYZE account, auto_withdrawal")
+        assert await take_daily(explained, day=today, now=START) is not None  # type: ignore[arg-type]
+        assert_cheap(explained.plans, page=1, ranges=4)
     finally:
         await inner.rollback()
 
