@@ -672,6 +672,7 @@ CREATE TABLE payment (
 ) WITH (autovacuum_vacuum_insert_scale_factor=0, autovacuum_vacuum_insert_threshold=200000, autovacuum_analyze_scale_factor=0.2, autovacuum_analyze_threshold=1000);
 CREATE INDEX payment_anomaly_everywhere ON payment USING btree (credited_at, payment_id) WHERE NOT test AND anomaly IS NOT NULL AND (refunded_cents + refunding_cents + reversed_cents) < amount_cents;
 CREATE INDEX payment_anomaly_open ON payment USING btree (account_id, test, payment_id) WHERE anomaly IS NOT NULL AND (refunded_cents + refunding_cents + reversed_cents) < amount_cents;
+CREATE INDEX payment_paid ON payment USING brin (paid_at) WHERE NOT test;
 CREATE UNIQUE INDEX payment_settling ON payment USING btree (charge_id) WHERE settles;
 
 CREATE TABLE payment_reversal (
@@ -1132,8 +1133,8 @@ CREATE INDEX schedule_due_of ON schedule USING btree (account_id, look_at) WHERE
 CREATE INDEX schedule_ended ON schedule USING btree (look_at) WHERE (status = ANY (ARRAY['finished'::text, 'cancelled'::text])) AND NOT ordered AND payer_sealed IS NOT NULL;
 CREATE INDEX schedule_ordered ON schedule USING btree (look_at) WHERE ordered;
 CREATE INDEX schedule_ordered_of ON schedule USING btree (account_id) WHERE ordered;
-CREATE INDEX schedule_page ON schedule USING btree (account_id, created_at, schedule_id);
-CREATE INDEX schedule_reference ON schedule USING btree (account_id, external_id, created_at, schedule_id) WHERE external_id IS NOT NULL;
+CREATE INDEX schedule_page ON schedule USING btree (account_id, status, created_at, schedule_id);
+CREATE INDEX schedule_reference ON schedule USING btree (account_id, external_id, status, created_at, schedule_id) WHERE external_id IS NOT NULL;
 
 CREATE TABLE schedule_charge (
     account_id uuid NOT NULL,
@@ -2182,7 +2183,7 @@ END $function$
 ;
 REVOKE EXECUTE ON FUNCTION reporting_grant(name) FROM PUBLIC;
 
-CREATE OR REPLACE FUNCTION request_log_forget_days(ended_before timestamp with time zone, days_max integer)
+CREATE OR REPLACE FUNCTION request_log_forget_days(ended_before timestamp with time zone, days_max integer, rows_max integer)
  RETURNS integer
  LANGUAGE plpgsql
  SECURITY DEFINER
@@ -2191,6 +2192,7 @@ AS $function$
 DECLARE
     day record;
     forgotten integer := 0;
+    deleted integer;
 BEGIN
     FOR day IN
         SELECT c.relname AS name, (to_date(right(c.relname, 10), 'YYYY_MM_DD') + 1)::timestamp AT TIME ZONE 'UTC' AS ended
@@ -2202,11 +2204,13 @@ BEGIN
         EXECUTE format('DROP TABLE %I', day.name);
         forgotten := forgotten + 1;
     END LOOP;
-    DELETE FROM request_log_other WHERE at < ended_before;
-    RETURN forgotten;
+    DELETE FROM request_log_other WHERE ctid = ANY(ARRAY(
+        SELECT ctid FROM request_log_other WHERE at < ended_before ORDER BY at LIMIT rows_max));
+    GET DIAGNOSTICS deleted = ROW_COUNT;
+    RETURN forgotten + deleted;
 END $function$
 ;
-REVOKE EXECUTE ON FUNCTION request_log_forget_days(timestamp with time zone,integer) FROM PUBLIC;
+REVOKE EXECUTE ON FUNCTION request_log_forget_days(timestamp with time zone,integer,integer) FROM PUBLIC;
 
 CREATE OR REPLACE FUNCTION request_log_make_days(first date, last date)
  RETURNS integer

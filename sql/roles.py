@@ -119,7 +119,7 @@ RIGHTS: Final[Mapping[str, Rights]] = {
     "second_copy_request": _ROWS,
     "mail_stop": Rights("SI", ("to_hash",)),
     "caught_mail": _UNSEEN,
-    "notice": _ROWS,
+    "notice": _ANY,
     "program_payout": _ROWS,
     # Reports, verifications and the request log, whose old days are dropped as whole partitions.
     "report_position": Rights("SU"),

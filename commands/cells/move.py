@@ -22,6 +22,7 @@ from msgspec import Struct
 
 import sql
 from commands.cells.add import HomeAddresses, addresses_at, alone, make_schema, wrong
+from readmodels.reports.fold import wait_for_horizon
 from runtime.cells.addresses import PUBLIC, as_role_of, schema_of, shown, with_search_path
 from runtime.cells.directory import Cell, count_accounts, own_number, read_cells, seal_addresses
 from runtime.postgres import connect
@@ -40,6 +41,8 @@ acknowledged."""
 _CATCH_UP_S: Final = 15.0
 """How long requests to the cell may be held; then the move is reverted, to be tried again when less is written."""
 _LOCK_S: Final = 3.0
+_FIRST_ID: Final = -(2**63)
+_LAST_ID: Final = 2**63 - 1
 _NOT_COPIED: Final = frozenset(("migration", "this_cell", "sealing_key"))
 """Tables whose rows the migrations at the new server, and processes that opened the cell there, write themselves."""
 
@@ -85,7 +88,7 @@ class _CopyProgress(Struct, frozen=True):
     tables: int
 
 
-class _JournalHead(Struct, frozen=True):
+class _JournalRows(Struct, frozen=True):
     last: int
     rows: int
 
@@ -97,7 +100,7 @@ _copy_progress = sql.one("cell_owner.copying", _CopyProgress)
 _has_replayed = sql.maybe("cell_owner.replayed", bool)
 _end_reader = sql.maybe("cell_owner.end_reader", bool)
 _has_slot = sql.one("cell_owner.has_slot", bool)
-_journal_head = sql.one("cell_owner.journal_head", _JournalHead)
+_journal_between = sql.one("cell_owner.journal_between", _JournalRows)
 _make_slot = sql.one("cell_owner.make_slot", str)
 _drop_slot = sql.one("cell_owner.drop_slot", bool)
 _set_sequence = sql.one("cell_owner.set_sequence", int)
@@ -190,10 +193,11 @@ class _Move:
             # The subscription's DSN is for libpq, which accepts no search_path in a URL.
             await self._copy_tables(with_search_path(old_url, PUBLIC))
             await _set_own_number(self._new, number=self._cell.number)
+            compared_up_to, rows = await self._compare_standing_rows()
             await self._announce_and_hold(addresses_sealed)
             began = time.monotonic()
             await self._fence()
-            head = await self._catch_up()
+            rows += await self._catch_up(compared_up_to)
         except BaseException:
             self._tell("taking the move back")
             await asyncio.shield(self._revert())
@@ -204,7 +208,7 @@ class _Move:
         held_s = round(time.monotonic() - began + _HOLD_S, 3)
         await self._end_replication()
         tables = sum(not table.part for table in self._tables)
-        return CellMoved(self._cell.name, self._cell.number, shown(new_url), tables, head.rows, held_s)
+        return CellMoved(self._cell.name, self._cell.number, shown(new_url), tables, rows, held_s)
 
     async def _copy_tables(self, old_dsn: str) -> None:
         roots = [table for table in self._tables if not table.part and table.name not in _NOT_COPIED]
@@ -270,7 +274,8 @@ class _Move:
             )
         await self._old.execute("SET lock_timeout = 0")
 
-    async def _catch_up(self) -> _JournalHead:
+    async def _catch_up(self, compared_up_to: int) -> int:
+        """Returns the number of journal rows above `compared_up_to`, which both servers have."""
         self._tell("writes are refused at the old server; the new one reads what is left")
         position = await _log_position(self._old)
         await self._wait_replayed(position.lsn, time.monotonic() + _CATCH_UP_S)
@@ -282,10 +287,22 @@ class _Move:
             )
             if sequence.last_value is not None:
                 await _set_sequence(self._new, name=sequence.name, last_value=sequence.last_value)
-        head = await _journal_head(self._old)
-        if (copied_head := await _journal_head(self._new)) != head:
-            raise RuntimeError(f"the journal was not copied whole: {copied_head} instead of {head}")
-        return head
+        return await self._compare_journals(compared_up_to, _LAST_ID)
+
+    async def _compare_standing_rows(self) -> tuple[int, int]:
+        """Compare the journals up to an id below which no row can appear any more; returns that id and the number of
+        rows. Counting all rows takes minutes for hundreds of millions, and requests do not wait yet."""
+        while (horizon := await wait_for_horizon(self._old)) is None:
+            self._tell("waits for a transaction that writes")
+        await self._wait_replayed((await _log_position(self._old)).lsn, None)
+        return horizon.journal_id, await self._compare_journals(_FIRST_ID, horizon.journal_id)
+
+    async def _compare_journals(self, after: int, up_to: int) -> int:
+        """Returns how many rows both servers have in this range."""
+        rows = await _journal_between(self._old, after=after, up_to=up_to)
+        if (copied := await _journal_between(self._new, after=after, up_to=up_to)) != rows:
+            raise RuntimeError(f"the journal was not copied whole: {copied} instead of {rows}")
+        return rows.rows
 
     async def _wait_replayed(self, lsn: str, deadline: float | None) -> None:
         while not await _has_replayed(self._old, lsn=lsn, name=self._name):

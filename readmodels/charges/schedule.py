@@ -145,7 +145,7 @@ async def schedule_page(
         after,
         limit,
         account_id=owner.account_id,
-        statuses=filters.statuses or None,
+        statuses=filters.statuses or STATUSES,
         external_id=filters.external_id,
     )
     return [_schedule_projection(row, owner.account_id) for row in rows], last

@@ -113,5 +113,6 @@ WHERE t.tgname = 'moved_away' AND c.relnamespace = current_schema()::regnamespac
 -- name: has_slot
 SELECT EXISTS (SELECT FROM pg_replication_slots WHERE slot_name = :name) AS there;
 
--- name: journal_head
-SELECT coalesce(max(journal_id), 0) AS last, count(*) AS rows FROM journal;
+-- name: journal_between
+-- The last row of the journal in this range, and the number of its rows.
+SELECT coalesce(max(journal_id), 0) AS last, count(*) AS rows FROM journal WHERE journal_id > :after AND journal_id <= :up_to;

@@ -36,20 +36,28 @@ forget_endpoint = sql.count("webhook_endpoint.forget")
 
 
 async def keep_months(context: Context) -> int:
-    """One round over all tables; returns 0. A table that is being read or written is left for the next round."""
+    """One round over all tables; returns 0. A table that is being read or written, or whose statement ran into its time
+    limit, is left for the next round: it must not keep the others from their months."""
     for table in MONTHLY:
-        try:
-            await _rotate_months(context, table)
-        except asyncpg.LockNotAvailableError:
-            _log.info("months_busy", table=table)
+        for rotate in (_make_months, _take_old_months):
+            try:
+                await rotate(context, table)
+            except (asyncpg.LockNotAvailableError, asyncpg.QueryCanceledError) as error:
+                _log.warning("months_wait", table=table, error=type(error).__name__)
     return 0
 
 
-async def _rotate_months(context: Context, table: str) -> None:
+async def _make_months(context: Context, table: str) -> None:
     now = context.now()
     async with transaction(context.pool) as conn:
         last = (now + MONTHS_AHEAD).date()
         made = await make(conn, parent=table, first=now.date(), last=last, moved_max=MOVED_MAX)
+    if made:
+        _log.info("months", table=table, made=made)
+
+
+async def _take_old_months(context: Context, table: str) -> None:
+    """Detach or drop the months whose time is over."""
     async with transaction(context.pool) as conn:
         if table in _FEED_TABLES:
             detached = await detach_feed(conn, kept=EVENTS_KEPT)
@@ -58,8 +66,8 @@ async def _rotate_months(context: Context, table: str) -> None:
         else:
             kept = timedelta(days=context.settings.bank_history_kept_days)
             detached = await detach(conn, parent=table, kept=kept)
-    if made or detached:
-        _log.info("months", table=table, made=made, detached=detached)
+    if detached:
+        _log.info("months", table=table, detached=detached)
 
 
 async def forget_endpoints(context: Context) -> int:

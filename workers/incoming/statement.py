@@ -20,7 +20,7 @@ from banks.transfers import SentTransfer
 from domain.instants import SAO_PAULO, day_begins
 from domain.refund import RETURN_WITHIN
 from runtime.ids import first_id
-from runtime.postgres import session
+from runtime.postgres import session, transaction
 from workers.context import Context
 from workers.incoming.boleto_payments import book_listed
 from workers.incoming.pix_payments import book_pix, charge_at_bank, charge_id_from_txid
@@ -91,6 +91,7 @@ class _AccountOfKey(Struct, frozen=True, gc=False):
 
 
 find_pix = sql.many("statement.pix", _BookedItem)
+plan_by_brin = sql.run("statement.plan_by_brin")
 find_pix_not_listed = sql.many("statement.pix_not_listed", _NotListed)
 find_boletos = sql.many("statement.boletos", _BookedItem)
 find_boletos_not_listed = sql.many("statement.boletos_not_listed", _NotListed)
@@ -169,11 +170,11 @@ class _BankStatement:
             )
 
     async def _report_pix_not_listed(self, since: datetime, until: datetime, listed: list[str]) -> None:
-        async with session(self._context.pool) as conn:
+        async with transaction(self._context.pool) as conn:
+            await plan_by_brin(conn)
             rows = await find_pix_not_listed(
-                conn, bank=self._bank, first_id=first_id(since), since=since, until=until, listed=listed,
-                limit=DIFFERENCES_MAX,
-            )  # fmt: skip
+                conn, bank=self._bank, since=since, until=until, listed=listed, limit=DIFFERENCES_MAX
+            )
         for row in rows:
             # A list may show money late, so the charge itself is asked for.
             state = await charge_at_bank(self._port, row.charge_id.hex)
@@ -208,11 +209,11 @@ class _BankStatement:
             return await find_boletos(conn, bank=self._bank, numbers=numbers)
 
     async def _report_boletos_not_listed(self, since: datetime, until: datetime, listed: list[str]) -> None:
-        async with session(self._context.pool) as conn:
+        async with transaction(self._context.pool) as conn:
+            await plan_by_brin(conn)
             rows = await find_boletos_not_listed(
-                conn, bank=self._bank, first_id=first_id(since), since=since, until=until, listed=listed,
-                limit=DIFFERENCES_MAX,
-            )  # fmt: skip
+                conn, bank=self._bank, since=since, until=until, listed=listed, limit=DIFFERENCES_MAX
+            )
         for row in rows:
             state = await self._port.boletos.find_boleto(row.reference)
             if isinstance(state, Unknown):

@@ -24,6 +24,7 @@ from readmodels.documents.boleto_pdf import BoletoPrinter
 from readmodels.documents.logo import Logo, find_logo_shown
 from readmodels.documents.mail_letter import Letter, charge_letter, notice_letter
 from readmodels.documents.mail_message import Attached, BadAddress, message_bytes
+from runtime.ids import first_id
 from runtime.postgres import DB_UNAVAILABLE, session, transaction
 from runtime.seal import CAUGHT_MAIL, MAIL_NOTE, MAIL_TO
 from workers.context import Context
@@ -90,6 +91,7 @@ settle = sql.run("mail.settle")
 put_back = sql.run("mail.put_back")
 release = sql.run("mail.release")
 forget = sql.count("mail.forget")
+forget_notices = sql.count("notice.forget")
 catch = sql.run("mail.catch")
 forget_caught = sql.run("mail.forget_caught")
 
@@ -114,10 +116,12 @@ async def release_mails(context: Context) -> int:
 
 
 async def forget_mails(context: Context) -> int:
-    """Delete a batch of mails that ended longer ago than mails are kept; returns how many."""
+    """Delete a batch of mails that ended longer ago than mails are kept, and of the notices as old; returns how many of
+    both."""
     before = context.now() - timedelta(days=context.settings.mail_kept_days)
     async with session(context.pool) as conn:
-        return await forget(conn, before=before, limit=_FORGOTTEN_MAX)
+        mails = await forget(conn, before=before, limit=_FORGOTTEN_MAX)
+        return mails + await forget_notices(conn, before=first_id(before), limit=_FORGOTTEN_MAX)
 
 
 class MailSender:

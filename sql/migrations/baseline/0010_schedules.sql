@@ -40,8 +40,8 @@ CREATE TABLE schedule (
     CHECK (end_date IS NULL OR max_charges IS NULL),
     CHECK ((next_number IS NULL) = (next_due_date IS NULL))
 ) WITH (fillfactor = 85);
-CREATE INDEX schedule_page ON schedule (account_id, created_at, schedule_id);
-CREATE INDEX schedule_reference ON schedule (account_id, external_id, created_at, schedule_id)
+CREATE INDEX schedule_page ON schedule (account_id, status, created_at, schedule_id);
+CREATE INDEX schedule_reference ON schedule (account_id, external_id, status, created_at, schedule_id)
     WHERE external_id IS NOT NULL;
 -- Schedules to be issued, by time and by account; and those whose boleto is being registered, likewise.
 CREATE INDEX schedule_due ON schedule (look_at) WHERE status = 'active' AND NOT ordered;

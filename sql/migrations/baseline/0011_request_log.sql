@@ -28,6 +28,8 @@ CREATE INDEX request_log_id ON request_log (left(request_id, 12));
 CREATE INDEX request_log_refused ON request_log (account_id, test, at, request_id) WHERE status BETWEEN 400 AND 499;
 CREATE INDEX request_log_broken ON request_log (account_id, test, at, request_id) WHERE status >= 500;
 CREATE TABLE request_log_other PARTITION OF request_log DEFAULT;
+-- Old rows of days that had no partition are found by it. Other days do not have it.
+CREATE INDEX request_log_other_at ON request_log_other (at);
 
 -- Makes partitions for days (UTC) before they begin. A day with requests in the default partition stays there whole:
 -- rows of a log are not moved. Like every function that makes or removes partitions, it has its owner's rights
@@ -53,12 +55,15 @@ BEGIN
     RETURN made;
 END $$;
 
--- Drops the days that ended before an instant, at most days_max; returns how many.
-CREATE FUNCTION request_log_forget_days(ended_before timestamptz, days_max integer) RETURNS integer
+-- Drops the days that ended before an instant, at most days_max, and deletes at most rows_max rows of days that had no
+-- partition; returns how many days and rows. A day without partition may have tens of millions of rows: deleted at once,
+-- they would exceed the time limit of a statement, at every try, and the days would stay as well.
+CREATE FUNCTION request_log_forget_days(ended_before timestamptz, days_max integer, rows_max integer) RETURNS integer
 LANGUAGE plpgsql SECURITY DEFINER AS $$
 DECLARE
     day record;
     forgotten integer := 0;
+    deleted integer;
 BEGIN
     FOR day IN
         SELECT c.relname AS name, (to_date(right(c.relname, 10), 'YYYY_MM_DD') + 1)::timestamp AT TIME ZONE 'UTC' AS ended
@@ -70,8 +75,10 @@ BEGIN
         EXECUTE format('DROP TABLE %I', day.name);
         forgotten := forgotten + 1;
     END LOOP;
-    DELETE FROM request_log_other WHERE at < ended_before;
-    RETURN forgotten;
+    DELETE FROM request_log_other WHERE ctid = ANY(ARRAY(
+        SELECT ctid FROM request_log_other WHERE at < ended_before ORDER BY at LIMIT rows_max));
+    GET DIAGNOSTICS deleted = ROW_COUNT;
+    RETURN forgotten + deleted;
 END $$;
 
 SELECT request_log_make_days((now() AT TIME ZONE 'UTC')::date, ((now() AT TIME ZONE 'UTC')::date + 7));

@@ -10,14 +10,23 @@ LEFT JOIN charge c ON c.charge_id = g.charge_id
 LEFT JOIN payment p ON p.account_id = c.account_id AND NOT p.test AND p.source = g.end_to_end_id
 LEFT JOIN suspense s ON s.bank = :bank AND s.source = g.end_to_end_id;
 
+-- name: plan_by_brin
+-- The application's role has no bitmap scans, and nothing else reads a BRIN index.
+SELECT set_config('enable_bitmapscan', 'on', true);
+
 -- name: pix_not_listed
--- PIX payments of this period that the bank did not list. A payment is booked after it was made, so its id (UUIDv7) is
--- not below :first_id. A slash in `source` marks a payment of a boleto, whose source begins with the boleto's number.
+-- PIX payments of this period that the bank did not list: index payment_paid, after plan_by_brin. A payment may be booked
+-- long after it was made, so its id (UUIDv7) does not bound the period. MATERIALIZED: else the order by id might read
+-- all payments there are. A slash in `source` marks a payment of a boleto, whose source begins with the boleto's number.
+WITH paid AS MATERIALIZED (
+    SELECT payment_id, source, amount_cents, account_id, charge_id FROM payment
+    WHERE paid_at >= :since AND paid_at < :until AND NOT test
+      AND position('/' in source) = 0 AND source NOT IN (SELECT unnest(:listed::text[]))
+)
 SELECT p.source AS reference, p.amount_cents AS here_cents, p.account_id, p.charge_id
-FROM payment p
+FROM paid p
 JOIN charge c ON c.charge_id = p.charge_id
-WHERE p.payment_id >= :first_id AND p.paid_at >= :since AND p.paid_at < :until AND NOT p.test AND c.bank = :bank
-  AND position('/' in p.source) = 0 AND p.source NOT IN (SELECT unnest(:listed::text[]))
+WHERE c.bank = :bank
 ORDER BY p.payment_id LIMIT :limit;
 
 -- name: boletos
@@ -31,13 +40,13 @@ LEFT JOIN LATERAL (
 ) s ON true;
 
 -- name: boletos_not_listed
--- Boletos paid in this period that the bank did not list.
+-- Boletos paid in this period that the bank did not list; as `pix_not_listed`.
+WITH paid AS MATERIALIZED (
+    SELECT DISTINCT charge_id FROM payment
+    WHERE paid_at >= :since AND paid_at < :until AND NOT test AND position('/' in source) > 0
+)
 SELECT b.number AS reference, b.booked_cents AS here_cents, b.account_id, b.charge_id
-FROM (
-    SELECT DISTINCT p.charge_id FROM payment p
-    WHERE p.payment_id >= :first_id AND p.paid_at >= :since AND p.paid_at < :until AND NOT p.test
-      AND position('/' in p.source) > 0
-) p
+FROM paid p
 JOIN boleto b ON b.charge_id = p.charge_id AND b.bank = :bank
 WHERE b.number NOT IN (SELECT unnest(:listed::text[]))
 ORDER BY b.number LIMIT :limit;

@@ -25,14 +25,18 @@ FROM schedule WHERE schedule_id = :schedule_id AND account_id = :account_id;
 
 -- name: page
 -- both ways
--- Index: schedule_page, or schedule_reference.
-SELECT created_at AS at, schedule_id AS id, status, version, payment_method, amount_cents, frequency, first_due_date, end_date,
+-- One range of schedule_page, or of schedule_reference, for each requested status; the first page of each is merged.
+SELECT created_at AS at, schedule_id AS id, s.status, version, payment_method, amount_cents, frequency, first_due_date, end_date,
        max_charges, issue_days_before, terms, external_id, description, send_email, metadata, next_number, next_due_date,
        failure_code, failed_at
-FROM schedule
-WHERE account_id = :account_id AND (created_at, schedule_id) {<} (:at, :id)
-  AND status = ANY(:statuses::text[]) -- when statuses
-  AND external_id = :external_id -- when external_id
+FROM unnest(:statuses::text[]) AS k (status)
+CROSS JOIN LATERAL (
+    SELECT * FROM schedule
+    WHERE account_id = :account_id AND status = k.status AND (created_at, schedule_id) {<} (:at, :id)
+      AND external_id = :external_id -- when external_id
+    ORDER BY created_at {DESC}, schedule_id {DESC}
+    LIMIT :limit
+) s
 ORDER BY created_at {DESC}, schedule_id {DESC}
 LIMIT :limit;
 

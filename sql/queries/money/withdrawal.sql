@@ -82,15 +82,19 @@ SELECT account_id FROM account WHERE account_id = :account_id;
 
 -- name: take_daily
 -- Locks one account whose day has not been processed, until the transaction ends; rows locked by other workers are
--- skipped. Returns what decides the withdrawal: the account as it is now, and its balance.
+-- skipped. Returns what decides the withdrawal: the account as it is now, and its balance. The latest looked at comes
+-- first: accounts that are not approved keep their last day, and in the order of days each look would walk all of them.
+-- OFFSET 0 looks up the account of each, where a plan made for few accounts would read all that are approved.
 SELECT s.account_id, s.keep_cents, coalesce(p.pix_key, a.pix_key) AS pix_key, coalesce(p.document, a.document) AS document,
        coalesce(c.balance_cents, 0)::bigint AS balance_cents, a.fees
 FROM auto_withdrawal s
-JOIN account a ON a.account_id = s.account_id AND a.kyc = 'approved'
+CROSS JOIN LATERAL (
+    SELECT account_id, pix_key, document, fees FROM account WHERE account_id = s.account_id AND kyc = 'approved' OFFSET 0
+) a
 LEFT JOIN LATERAL payout_in_force(a.account_id, :now) p ON true
 LEFT JOIN account_clock c ON c.account_id = s.account_id AND NOT c.test
 WHERE s.looked_on < :day
-ORDER BY s.looked_on, s.account_id
+ORDER BY s.looked_on DESC, s.account_id DESC
 LIMIT 1
 FOR UPDATE OF s SKIP LOCKED;
 

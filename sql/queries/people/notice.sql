@@ -32,3 +32,16 @@ RETURNING n.notice_id, n.account_id, n.test, n.kind, n.event_type, n.endpoint_id
 
 -- name: mark_mailed
 UPDATE notice SET mailed_at = :now WHERE notice_id = ANY(:notice_ids::uuid[]) AND mailed_at IS NULL;
+
+-- name: forget
+-- Deletes notices from before :before (their ids are UUIDv7) that were mailed, a bounded number at a time. A mail that
+-- still waits takes its text from the notice, so a notice stays for as long as any mail of it; OFFSET 0 looks up the
+-- mails of each, instead of a join with the mails of all notices.
+DELETE FROM notice WHERE notice_id = ANY(ARRAY(
+    SELECT n.notice_id FROM notice n
+    WHERE n.notice_id < :before AND n.mailed_at IS NOT NULL
+      AND NOT EXISTS (SELECT FROM mail m WHERE m.notice_id = n.notice_id AND m.kind = 'notice' OFFSET 0)
+    ORDER BY n.notice_id
+    LIMIT :limit
+    FOR UPDATE SKIP LOCKED
+));

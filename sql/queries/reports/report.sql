@@ -125,8 +125,8 @@ CROSS JOIN LATERAL (
 ) t;
 
 -- name: fees
--- A row for each day, month or total (`by`) and each of these accounts that was charged a fee. Reads ranges of
--- span_entry's key, of spans no longer than `by`.
+-- A row for each day, month or total (`by`) and each of these accounts; of an account that was asked for, only if it was
+-- charged a fee at all. Reads ranges of span_entry's key, of spans no longer than `by`.
 WITH summed AS (
     SELECT e.day, c.account_id, coalesce(sum(e.entries) FILTER (WHERE e.type = 'payment'), 0) AS payments,
            coalesce(sum(e.cents) FILTER (WHERE e.type = 'payment'), 0) AS amount,
@@ -150,7 +150,7 @@ SELECT s.day, a.name AS account, s.payments::bigint, s.amount::bigint, s.pix::bi
        (s.pix + s.boleto + s.withdrawal)::bigint AS fees,
        round(10000 * (s.pix + s.boleto + s.withdrawal) / nullif(s.amount, 0))::bigint AS rate, s.account_id::text
 FROM summed s CROSS JOIN LATERAL (SELECT name FROM account WHERE account_id = s.account_id) a
-WHERE s.charged > 0
+WHERE s.charged > 0 -- when asked_for
 ORDER BY s.day, a.name COLLATE "C", s.account_id;
 
 -- name: webhooks

@@ -35,5 +35,5 @@ FROM (SELECT set_config('lock_timeout', '500ms', true)) AS bounded;
 -- name: forget_days
 -- Gives up after half a second if a reader holds the table, since other statements would queue behind this lock; the
 -- caller tries again.
-SELECT request_log_forget_days(:ended_before::timestamptz, :limit::integer) AS days
+SELECT request_log_forget_days(:ended_before::timestamptz, :days_max::integer, :rows_max::integer) AS forgotten
 FROM (SELECT set_config('lock_timeout', '500ms', true)) AS bounded;

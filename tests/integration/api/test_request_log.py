@@ -31,6 +31,7 @@ from tests.support.counting import calls_made
 from tests.support.dashboard import Person, a_merchant, colleague_in_browser, owner_in_browser, settings_with
 from tests.support.in_process import Api, bearer
 from tests.support.pages import serving
+from workers.housekeeping import request_log_days
 from workers.housekeeping.request_log_days import AHEAD, keep_days
 
 LIST = "/painel/requisicoes"
@@ -337,7 +338,9 @@ async def test_logging_a_request_costs_fewer_than_twelve_calls(pool: Pool) -> No
 # How long it is kept, and what reading it costs
 
 
-async def test_partitions_are_created_ahead_and_dropped_after_thirty_days(pool: Pool, table_owner: Pool) -> None:
+async def test_partitions_are_created_ahead_and_dropped_after_thirty_days(
+    pool: Pool, table_owner: Pool, monkeypatch: pytest.MonkeyPatch
+) -> None:
     account_id = new_id()
     far = datetime(2031, 5, 1, 12, tzinfo=UTC)
 
@@ -352,6 +355,10 @@ async def test_partitions_are_created_ahead_and_dropped_after_thirty_days(pool: 
         # The test works in 2031, so that only its own days become old enough to be dropped.
         async with pool.acquire() as conn, conn.transaction():
             await conn.fetchval("SELECT request_log_make_days($1::date, $2::date)", at.date(), (at + AHEAD).date())
+
+    async def make_too_slowly(conn: Any, **_: Any) -> int:
+        await conn.execute("SET LOCAL statement_timeout = 1")
+        return int(await conn.fetchval("SELECT count(*) FROM pg_sleep(60)"))
 
     await kept(far)
     assert len(await days()) == AHEAD.days + 1
@@ -373,10 +380,19 @@ async def test_partitions_are_created_ahead_and_dropped_after_thirty_days(pool: 
         await transaction.start()
         try:
             context: Any = SimpleNamespace(pool=_PoolOfOneConnection(conn), now=lambda: far + timedelta(days=32))
-            await keep_days(context)
+            assert await keep_days(context) > 0
             left = await conn.fetch("SELECT request_id FROM request_log WHERE account_id = $1", account_id)
             assert [row["request_id"] for row in left] == ["req_2"]
             assert await conn.fetchval("SELECT to_regclass('request_log_2031_05_01')") is None
+            # That day's requests go later, a bounded number at a time, and no day waits for them.
+            await conn.execute(insert, account_id, late, "req_3")
+            await conn.execute(insert, account_id, far + timedelta(days=21), "req_4")
+            context.now = lambda: late + timedelta(days=32)
+            monkeypatch.setattr(request_log_days, "ROWS_MAX", 1)
+            assert await keep_days(context) > 1
+            assert await conn.fetchval("SELECT to_regclass('request_log_2031_05_22')") is None
+            monkeypatch.setattr(request_log_days, "make", make_too_slowly)
+            assert [await keep_days(context) for _ in range(2)] == [1, 0]
         finally:
             await transaction.rollback()
     for name in await days():

@@ -88,7 +88,17 @@ async def prepare_creation(cells: Cells) -> Callable[[], Awaitable[int]]:
     return create
 
 
-async def test_a_cell_moves_under_load_without_losing_or_doubling_a_charge(servers: Any) -> None:
+async def test_a_cell_moves_under_load_without_losing_or_doubling_a_charge(
+    servers: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    compared: list[tuple[bool, int, int]] = []  # whether requests wait, and the range of the journal
+
+    async def compare_between(conn: Any, *, after: int, up_to: int) -> Any:
+        compared.append((bool(await find_fenced(conn)), after, up_to))
+        return await journal_between(conn, after=after, up_to=up_to)
+
+    journal_between, find_fenced = move._journal_between, move._find_fenced
+    monkeypatch.setattr(move, "_journal_between", compare_between)
     with second_server() as second:
         async with open_cells(servers) as cells:
             old = await asyncpg.connect(cells.owner_urls[ALA])
@@ -102,6 +112,11 @@ async def test_a_cell_moves_under_load_without_losing_or_doubling_a_charge(serve
                     while len(load.made) < after + 50:  # noqa: ASYNC110 - it goes on at the new server
                         await asyncio.sleep(0.02)
             assert load.failed == [], "requests must wait during the move, and none may be refused"
+            (held_at, _, up_to), _, (held_then, counted_after, _), _ = (
+                compared  # each at the old server, then at the new one
+            )
+            assert (held_at, held_then) == (False, True)
+            assert counted_after == up_to > 0, "rows that were there before must not be counted while requests wait"
             new_url = as_role_of(with_search_path(second.dsn, "cell_ala"), second.dsn)
             new = await asyncpg.connect(new_url)
             there = {row["charge_id"] for row in await new.fetch("SELECT charge_id FROM charge")}

@@ -103,6 +103,7 @@ async def test_totals_that_would_take_too_long_are_reported_as_not_calculated(
         seen = await owner.opened(path)
         assert "não calculado" in seen.text
         assert re.search(r"ped-9", seen.html), path
+        assert ("Participações a liberar: não calculado" in seen.text) == (path == "/painel/extrato")
 
 
 async def test_sums_add_entries_that_are_not_in_the_totals_yet_to_the_kept_totals(table_owner: Pool) -> None:

@@ -29,6 +29,7 @@ from runtime.postgres import Pool, open_pool
 from runtime.seal import Seal
 from sql.migrate import MONTHLY, MONTHS_AHEAD, migrate
 from tests.support.database import own_database, owner_of
+from workers.housekeeping import months
 from workers.housekeeping.months import (
     EVENTS_KEPT,
     MOVED_MAX,
@@ -317,6 +318,26 @@ async def test_making_a_month_neither_waits_for_a_long_transaction_nor_blocks_wr
     await keep_months(own.worker)
     assert f"read_event_sandbox_{datetime.now(UTC):%Y_%m}" in await feed_months(own.pool)
     assert (await feed_sequences(own.pool, account_id), await feed_sequences(own.pool, other)) == ([1], [1])
+
+
+async def test_a_table_that_takes_too_long_keeps_no_month_from_any_other(
+    own: Own, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    old = datetime.now(UTC) - EVENTS_KEPT - timedelta(days=70)
+    await make(own.pool, parent="read_event_production", first=old.date(), last=old.date(), moved_max=MOVED_MAX)
+    await drop_all_months(own)
+
+    async def make_slowly(conn: Any, *, parent: str, **given: Any) -> int:
+        if parent == "read_event_production":  # the first table of all
+            await conn.execute("SET LOCAL statement_timeout = 1")
+            await conn.execute("SELECT pg_sleep(60)")
+        return await make(conn, parent=parent, **given)
+
+    monkeypatch.setattr(months, "make", make_slowly)
+    assert await keep_months(own.worker) == 0
+    assert f"read_event_sandbox_{datetime.now(UTC):%Y_%m}" in await feed_months(own.pool)
+    archived = f"read_event_production_archive_{old:%Y_%m}"
+    assert await own.pool.fetchval("SELECT to_regclass($1)::text", archived) == archived
 
 
 async def test_a_missing_month_with_too_many_events_is_made_at_a_start_and_readable_before(own: Own) -> None:

@@ -14,6 +14,7 @@ import pytest_asyncio
 
 import sql
 from tests.support.database import own_database, owner_of
+from workers.incoming.statement import plan_by_brin
 
 # For each statement: the table that it looks up by key, and the index it must use.
 _BY_KEY = {
@@ -149,16 +150,27 @@ async def test_a_banks_list_is_hashed_and_not_searched_for_each_item(empty: _Dat
 
 
 async def test_a_plan_made_over_few_payments_finds_refunds_and_payments_by_an_index(servers: Any) -> None:
-    """Autovacuum does not analyze a table of 300 rows, and a plan is kept until the table is analyzed."""
+    """Autovacuum does not analyze a table of 300 rows, and a plan is kept until the table is analyzed. Payments of a
+    period are found by their instants, and not read from its beginning until now."""
+    insert = (
+        "INSERT INTO payment (account_id, payment_id, test, charge_id, source, method, amount_cents, settles,"
+        " paid_at, credited_at) SELECT md5((n % 20)::text)::uuid, md5(n::text)::uuid, false, md5(n::text)::uuid,"
+        " n::text, 'pix', 1, true, now(), now() FROM generate_series($1::integer, $2::integer) AS n"
+    )
     async with _database(servers) as few:
-        await few.owner.execute(
-            "INSERT INTO payment (account_id, payment_id, test, charge_id, source, method, amount_cents, settles,"
-            " paid_at, credited_at) SELECT md5((n % 20)::text)::uuid, md5(n::text)::uuid, false, md5(n::text)::uuid,"
-            " n::text, 'pix', 1, true, now(), now() FROM generate_series(1, 300) AS n"
-        )
+        await few.owner.execute(insert, 1, 300)
         for table in ("payment", "read_refund"):
             for scan in await _scans(few.app, "refund.standing", table):
                 assert "Index Cond" in scan, scan
+        await few.owner.execute(insert, 301, 10_000)
+        await few.owner.execute("ANALYZE payment")
+        for of in ("pix", "boletos"):
+            async with few.app.transaction():
+                await plan_by_brin(few.app)
+                nodes = _nodes(await _plan(few.app, f"statement.{of}_not_listed"))
+            assert {node["Index Name"] for node in nodes if node["Node Type"] == "Bitmap Index Scan"} == {
+                "payment_paid"
+            }
 
 
 async def test_a_list_walks_its_own_index_over_thousands_of_rows_of_one_account(servers: Any) -> None:

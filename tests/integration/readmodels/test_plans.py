@@ -23,6 +23,7 @@ from commands.charges.expire import (
     find_overdue_ahead,
     find_overdue_of_account,
 )
+from commands.money.withdraw import take_daily
 from domain.mode import Mode, Owner
 from readmodels import spans
 from readmodels.charges import newest_search
@@ -38,6 +39,7 @@ from readmodels.charges.charge_list import (
 )
 from readmodels.charges.current_list import first_overdue, overdue_sum
 from readmodels.charges.newest_search import newest_of_amount, newest_of_payer
+from readmodels.charges.schedule import STATUSES as SCHEDULE_STATUSES
 from readmodels.charges.schedule import ScheduleFilters, schedule_page
 from readmodels.dashboard.charge import payments_of
 from readmodels.dashboard.known_payer import LOOKED_MAX, search_payers_by_name
@@ -136,7 +138,8 @@ _SEED = (
     """
     INSERT INTO schedule (account_id, schedule_id, status, created_at, payment_method, amount_cents, frequency,
                           first_due_date, issue_days_before, external_id, send_email, payer_sealed, look_at)
-    SELECT account_id, id, 'active', at, 'pix', 1000, 'monthly', '2026-06-10', 10,
+    SELECT account_id, id, CASE WHEN n % 4000 = 0 THEN 'paused' ELSE 'active' END, at, 'pix', 1000, 'monthly',
+           '2026-06-10', 10,
            CASE WHEN n % 20 = 0 THEN 'shared' ELSE 'order-' || n END, false, '', at
     FROM seed
     """,
@@ -354,12 +357,28 @@ async def test_a_page_of_withdrawals_reads_only_its_index_ranges(
     assert_cheap(explained.plans, ranges=ranges)
 
 
+SCHEDULE_FILTERS: dict[str, tuple[dict[str, Any], int]] = {
+    "everything": ({}, len(SCHEDULE_STATUSES)),
+    "external_id": ({"external_id": "order-78"}, len(SCHEDULE_STATUSES)),
+    "external_id of many": ({"external_id": "shared"}, len(SCHEDULE_STATUSES)),
+    "nothing": ({"external_id": "unknown"}, len(SCHEDULE_STATUSES)),
+    "status": ({"statuses": ("active",)}, 1),
+    "rare status": ({"statuses": ("paused",)}, 1),
+    "external_id of many in a rare status": ({"external_id": "shared", "statuses": ("paused",)}, 1),
+}
+
+
+@pytest.mark.parametrize("walked", ["first page", "in the middle"])
 @pytest.mark.parametrize("order", ORDERS)
-@pytest.mark.parametrize("external_id", [None, "order-78", "shared", "unknown"])
-async def test_a_page_of_schedules(explained: Explained, external_id: str | None, order: SortOrder) -> None:
-    asked = ScheduleFilters(external_id=external_id, order=order)
-    await schedule_page(explained, Owner(BIG, Mode.PRODUCTION), asked, None, LIMIT)  # type: ignore[arg-type]
-    assert_cheap(explained.plans)
+@pytest.mark.parametrize("filters", SCHEDULE_FILTERS)
+async def test_a_page_of_schedules_reads_only_its_index_ranges(
+    explained: Explained, filters: str, order: SortOrder, walked: str
+) -> None:
+    given, ranges = SCHEDULE_FILTERS[filters]
+    after = None if walked == "first page" else TimePosition(MIDDLE, UUID(int=2**127))
+    asked = ScheduleFilters(**given, order=order)
+    await schedule_page(explained, Owner(BIG, Mode.PRODUCTION), asked, after, LIMIT)  # type: ignore[arg-type]
+    assert_cheap(explained.plans, ranges=ranges)
 
 
 _FAR = {SortOrder.DESC: START + timedelta(hours=2), SortOrder.ASC: START + timedelta(seconds=30 * CHARGES - 7_200)}
@@ -518,6 +537,30 @@ async def test_the_days_of_a_month_cost_no_more_when_every_payment_has_a_fee(
         assert_cheap(explained.plans, page=1, ranges=(len(days) + 1) + len(days) * (len(ENTRY_TYPES) - 1))
         found = await closings(seeded, owner, days)
         assert (found[2].payments, found[2].received_cents, found[2].fee_cents) == (2_880, 8_640, 2_880)
+    finally:
+        await inner.rollback()
+
+
+async def test_a_daily_withdrawal_is_found_without_reading_accounts_that_are_not_approved(
+    explained: Explained, seeded: Any
+) -> None:
+    today = START.date()
+    inner = seeded.transaction()
+    await inner.start()
+    try:
+        await seeded.execute(
+            "INSERT INTO account (account_id, name, document, city, kyc, pix_key, created_at)"
+            " SELECT md5('blocked' || n)::uuid, 'Loja', '12345678000190', 'Recife', 'blocked', 'k', now()"
+            " FROM generate_series(1, 500) AS n"
+        )
+        await seeded.execute(
+            "INSERT INTO auto_withdrawal SELECT account_id, 0, $1::date - CASE kyc WHEN 'blocked' THEN 9 ELSE 1 END"
+            " FROM account",
+            today,
+        )
+        await seeded.execute("ANALYZE account, auto_withdrawal")
+        assert await take_daily(explained, day=today, now=START) is not None  # type: ignore[arg-type]
+        assert_cheap(explained.plans, page=1, ranges=4)
     finally:
         await inner.rollback()
 

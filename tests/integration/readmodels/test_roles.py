@@ -197,7 +197,7 @@ async def test_the_reading_role_writes_nothing(reader: Any, table_owner: Any) ->
         "SELECT make_months('read_event_sandbox', '2030-01-01', '2030-01-01')",
         "SELECT detach_months('read_event_sandbox', now())",
         "SELECT drop_months('webhook_attempt', now())",
-        "SELECT request_log_make_days('2030-01-01', '2030-01-01')", "SELECT request_log_forget_days(now(), 1)",
+        "SELECT request_log_make_days('2030-01-01', '2030-01-01')", "SELECT request_log_forget_days(now(), 1, 1)",
         "SELECT reporting_grant('pg_read_all_data')",
     ):  # fmt: skip
         with pytest.raises(DENIED):
@@ -242,7 +242,7 @@ async def test_functions_with_owner_rights_do_not_touch_temporary_tables_of_the_
                 "INSERT INTO request_log_other VALUES ('2001-01-05Z')"
             )
             assert await conn.fetchval("SELECT make_months('read_event_sandbox', '2031-01-01', '2031-01-01')") == 1
-            assert await conn.fetchval("SELECT request_log_forget_days('2002-01-01Z', 1)") == 0
+            assert await conn.fetchval("SELECT request_log_forget_days('2002-01-01Z', 1, 1)") == 0
             assert await conn.fetchval("SELECT count(*) FROM read_event_sandbox_other") == 1
             assert await conn.fetchval("SELECT count(*) FROM request_log_other") == 1
             made = "SELECT pg_get_userbyid(relowner) FROM pg_class WHERE relname = 'read_event_sandbox_2031_01'"

@@ -136,7 +136,7 @@ async def post(pool: Pool, servers: Any) -> AsyncIterator[Post]:
 async def opened(pool: Pool, servers: Any, **env: str) -> AsyncIterator[Post]:
     await pool.execute("DELETE FROM mail")
     await pool.execute("DELETE FROM mail_request")
-    await pool.execute("UPDATE notice SET mailed_at = now() WHERE mailed_at IS NULL")
+    await pool.execute("DELETE FROM notice")
     async with transaction(pool) as conn:
         merchant = await create_merchant(conn, name="Açaí & Cia", address=True, kyc="approved", now=START)
     async with (
@@ -578,7 +578,7 @@ async def test_two_workers_send_each_mail_once(post: Post) -> None:
     assert post.server.connections <= 12
 
 
-async def test_a_webhook_notice_is_mailed_to_the_merchant_once(post: Post) -> None:
+async def test_a_webhook_notice_is_mailed_to_the_merchant_once_and_leaves_with_its_mail(post: Post) -> None:
     notice = NewNotice(
         notice_id=new_id(), account_id=post.merchant.account_id, test=True, kind="webhook_paused",
         event_type="payment.received", endpoint_id=None,
@@ -587,6 +587,10 @@ async def test_a_webhook_notice_is_mailed_to_the_merchant_once(post: Post) -> No
     )  # fmt: skip
     async with transaction(post.context.pool) as conn:
         await give_notice(conn, [notice], now=post.now)
+    await write_due_mails(post.context)
+    post.now = START + timedelta(days=401)
+    assert await forget_mails(post.context) == 0, "its mail is still to be sent"
+    post.now = START
     await post.work()
     await post.work_at(START + timedelta(days=1))
     (taken,) = post.server.of(post.merchant.dashboard.email)
@@ -597,6 +601,9 @@ async def test_a_webhook_notice_is_mailed_to_the_merchant_once(post: Post) -> No
     assert "HTTP 500" in text
     assert taken.message["List-Unsubscribe"] is None
     assert "último aviso" not in text
+    await post.work_at(START + timedelta(days=401))
+    assert [await forget_mails(post.context) for _ in range(2)] == [2, 0]
+    assert await post.context.pool.fetchval("SELECT count(*) FROM notice") == 0
 
 
 async def test_the_last_notice_of_a_day_says_that_it_is_the_last(post: Post) -> None:

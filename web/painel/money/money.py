@@ -82,12 +82,12 @@ async def show_ledger(request: PageRequest) -> Response[Any]:
     """Answers the statement, which exists in production only, as every balance of the dashboard."""
     account_id, test = request.owner.account_id, request.owner.test
     balance_cents = await request.reads.ask(partial(find_balance, account_id=account_id, test=test))
-    held = await request.reads.ask(partial(find_held_shares, account_id=account_id))
+    held = await totals_in_time(request, partial(find_held_shares, account_id=account_id))
     days = timedelta(days=request.settings.partner_share_held_days)
     values = {
         "balance_cents": balance_cents,
-        "held_cents": held.cents,
-        "held_until": None if held.earliest is None else held.earliest + days,
+        "held": held,
+        "held_until": None if held is None or held.earliest is None else held.earliest + days,
     }
     return await LEDGER.page(request, LEDGER.query(request), values)
 
