@@ -54,7 +54,7 @@ WITH taken_over AS (
 INSERT INTO bank_order (order_id, account_id, charge_id, test, bank, kind, request, due_at, deadline, reply_to, created_at)
 SELECT :order_id, :account_id, :charge_id, :test, (SELECT bank FROM carried), :kind,
        CASE WHEN EXISTS (SELECT FROM taken_over) THEN :request::jsonb || '{"reconcile": true}' ELSE :request::jsonb END,
-       :now, :deadline, :reply_to, :now
+       :due_at, :deadline, :reply_to, :now
 ON CONFLICT DO NOTHING
 RETURNING order_id;
 

@@ -480,7 +480,7 @@ async def test_a_cancellation_that_only_the_bank_recorded_is_completed_later(
         assert await place_change(
             conn, order_id=change_id, kind="boleto_write_off", charge_id=order.charge_id, account_id=order.account_id,
             test=False, request=msgspec.json.encode(WriteOff(reason="paid_externally", actor="test")), now=now,
-            deadline=now + timedelta(seconds=10), reply_to="nobody",
+            due_at=now, deadline=now + timedelta(seconds=10), reply_to="nobody",
         )  # fmt: skip
     await bank.books.write_off(number_of(order))
     await pool.execute("UPDATE bank_order SET attempts = 1 WHERE order_id = $1", change_id)
@@ -570,7 +570,8 @@ async def place_boleto_change(context: Context, order: RegistrationOrder, kind: 
     async with session(context.pool) as conn:
         made = await place_change(
             conn, order_id=change_id, kind=kind, charge_id=order.charge_id, account_id=order.account_id, test=False,
-            request=msgspec.json.encode(request), now=now, deadline=now + timedelta(seconds=10), reply_to="nobody",
+            request=msgspec.json.encode(request), now=now, due_at=now, deadline=now + timedelta(seconds=10),
+            reply_to="nobody",
         )  # fmt: skip
     return None if made is None else change_id
 
