@@ -24,7 +24,7 @@ NOTHING_FOUND: Final = "4769515"  # "Nao ha informacoes para os dados informados
 RETRY_AFTER_S_MAX: Final = 60.0
 """The longest pause obeyed after a 429: a mistaken Retry-After must not stop all requests for hours."""
 
-PAUSE_S_MAX: Final = 5.0
+PAUSE_S_MAX: Final = 8.0
 """The longest pause that a call waits for after a 429. Requests wait ten seconds for their boletos, and an order that
 came back before the pause was over used up its attempts without the bank having been asked."""
 
