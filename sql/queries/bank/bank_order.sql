@@ -143,7 +143,7 @@ WHERE order_id = ANY(ARRAY(
     SELECT order_id FROM bank_order WHERE state = 'working' AND lease_until <= statement_timestamp()
     ORDER BY lease_until LIMIT :limit FOR UPDATE SKIP LOCKED
 ))
-RETURNING order_id, test, lane;
+RETURNING test, lane;
 
 -- name: callback_registered
 INSERT INTO bank_callback (bank, pix_key, url, registered_at) VALUES (:bank, :pix_key, :url, :now)
