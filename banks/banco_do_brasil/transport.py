@@ -122,6 +122,10 @@ class Transport:
         # By scope set: the loop time before which the bank wants no further request.
         self._retry_at: dict[tuple[str, ...], float] = {}
 
+    def pause_s(self, scopes: tuple[str, ...]) -> float:
+        """For how long the bank wants no call with these scopes."""
+        return max(self._retry_at.get(scopes, 0.0) - asyncio.get_running_loop().time(), 0.0)
+
     async def ask(
         self,
         method: str,
@@ -142,7 +146,7 @@ class Transport:
         for _ in range(2):
             # Each order has a backoff of its own; without this check all of them together would go on using up the
             # bank's rate limit.
-            pause_s = self._retry_at.get(scopes, 0.0) - clock()
+            pause_s = self.pause_s(scopes)
             if pause_s > PAUSE_S_MAX:
                 return Unknown("HTTP 429")
             if pause_s > 0:
