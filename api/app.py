@@ -41,6 +41,7 @@ from api.routes import (
 from domain.boleto.business_days import effective_due_date
 from domain.errors import Code, Refused
 from domain.pix.qr import prepare
+from runtime.coordination.clocks import watch_clock
 from runtime.log import AccessLog
 from runtime.metrics import DatabaseMeter, Meter
 from runtime.settings import Settings
@@ -89,7 +90,12 @@ def make_api(
         if access_log is not None:
             access_log.start()
         database_meter = DatabaseMeter()
-        tasks = [asyncio.create_task(each) for each in (_prepare_boletos(state.context), database_meter.run())]
+        background = (
+            _prepare_boletos(state.context),
+            database_meter.run(),
+            watch_clock(state.context.pool, state.context.now),
+        )
+        tasks = [asyncio.create_task(each) for each in background]
         try:
             yield
         finally:

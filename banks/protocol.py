@@ -44,6 +44,8 @@ class Unknown(Struct, frozen=True):
     error), never what was sent."""
 
     detail: str
+    asked: bool = True
+    """False: the bank wants no calls for longer than a request waits, and nothing was sent."""
 
 
 class Cob(Struct, frozen=True, kw_only=True):

@@ -200,7 +200,7 @@ CREATE UNIQUE INDEX bank_order_boleto_alone ON bank_order USING btree (charge_id
 CREATE UNIQUE INDEX bank_order_boleto_key ON bank_order USING btree (account_id, test, (request ->> 'key'::text)) WHERE kind = 'boleto_register'::text;
 CREATE INDEX bank_order_charge ON bank_order USING btree (charge_id);
 CREATE INDEX bank_order_due ON bank_order USING btree (lane, test, due_at, order_id) WHERE state = 'waiting'::text;
-CREATE INDEX bank_order_early ON bank_order USING btree (lane, test, due_at, order_id) WHERE state = 'waiting'::text AND attempts = 0 AND due_at > created_at AND (kind = ANY (ARRAY['cob_register'::text, 'boleto_register'::text]));
+CREATE INDEX bank_order_early ON bank_order USING btree (lane, test, due_at, order_id) WHERE state = 'waiting'::text AND attempts = 0 AND due_at > created_at;
 CREATE INDEX bank_order_leased ON bank_order USING btree (lease_until) WHERE state = 'working'::text;
 
 CREATE TABLE bank_order_done (

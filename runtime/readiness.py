@@ -47,7 +47,7 @@ class Readiness:
             return "unreachable"
         if not unfit:
             return "read_only" if read_only else "ready"
-        return "outdated" if any(each.missing for each in unfit) else "outgrown"
+        return "outdated" if any(unfit) else "outgrown"
 
 
 async def takes_writes(redis: Redis) -> bool:

@@ -57,18 +57,14 @@ class MigrationBlocked(Exception):
     """A file did not get its locks. The files before it stay applied; the next run continues with this one."""
 
 
-class _Unfit(Struct, frozen=True):
-    name: str
-    missing: bool
-
-
 class _Building(Struct, frozen=True):
     phase: str
     total: int
     done: int
 
 
-find_unfit = sql.many("migration.unfit", _Unfit)
+find_unfit = sql.many("migration.unfit", bool)
+"""`names`: for each migration that makes the database unfit, whether it is missing."""
 find_read_only = sql.one("migration.read_only", bool)
 _index_valid = sql.maybe("migration.index_valid", bool)
 _building = sql.maybe("migration.building", _Building)

@@ -24,6 +24,7 @@ from arq.worker import Function
 
 from domain.boleto.business_days import effective_due_date
 from runtime import log
+from runtime.coordination.clocks import watch_clock
 from runtime.coordination.heartbeats import leave
 from runtime.jobs import LANES, QUEUE, WEBHOOKS, QueueRedis
 from runtime.limits.variables import redis_address
@@ -167,6 +168,7 @@ async def open_runner(settings: Settings, *, on_signal: Callable[[], object] = i
             runner.wake_at_intervals(),
             _read_calendar(context),
             DatabaseMeter().run(),
+            watch_clock(context.pool, context.now),
             end_when_moved(settings, runner.stopping),
         )
         background_tasks = [asyncio.create_task(each) for each in background]

@@ -20,7 +20,7 @@ from banks.banco_do_brasil.agreement import ConvenioAgreement
 from banks.banco_do_brasil.nosso_numero import control_number
 from banks.banco_do_brasil.terms import moved_terms, terms_body
 from banks.banco_do_brasil.text import day_text, fold_for_bank
-from banks.banco_do_brasil.transport import NOTHING_FOUND, Heard, Transport, read, refusal, unknown
+from banks.banco_do_brasil.transport import NOTHING_FOUND, PAUSE_S_MAX, Heard, Transport, read, refusal, unknown
 from banks.boletos import (
     LINE_MISMATCH,
     NOT_FOUND,
@@ -173,6 +173,9 @@ class Cobrancas:
             codes = self._codes(boleto)
         except ValueError as error:
             return Rejected("INVALID_BOLETO", str(error)[:200])
+        if self._transport.pause_s(REQUEST) > PAUSE_S_MAX:
+            # Tried again and looked for like a boleto whose answer was lost, each would cost the bank a dozen calls.
+            return Unknown("HTTP 429", asked=False)
         heard = await self._transport.ask("POST", self._url, REQUEST, body=self._body(boleto))
         made = read(heard, _Registered) if isinstance(heard, Heard) and heard.ok else None
         if made is not None and made.numero == boleto.number:

@@ -24,12 +24,12 @@ NOTHING_FOUND: Final = "4769515"  # "Nao ha informacoes para os dados informados
 RETRY_AFTER_S_MAX: Final = 60.0
 """The longest pause obeyed after a 429: a mistaken Retry-After must not stop all requests for hours."""
 
-PAUSE_S_MAX: Final = 5.0
+PAUSE_S_MAX: Final = 8.0
 """The longest pause that a call waits for after a 429. Requests wait ten seconds for their boletos, and an order that
 came back before the pause was over used up its attempts without the bank having been asked."""
 
 _RENEW_EARLY_S = 60.0
-_LIFETIME_S = 600.0  # of a token if the answer does not tell
+_LIFETIME_S = 600.0  # of a token if the answer does not tell, or tells none; a 401 drops a token that ended before
 _ANSWER_BYTES_MAX = 2 * 1024 * 1024
 # Statuses that can carry the bank's no. 401, 403 and 429 are about us and not about the charge.
 _NO: Final = frozenset({400, 404, 409, 410, 422})
@@ -49,9 +49,17 @@ _GONE = (aiohttp.ClientError, OSError, TimeoutError, ValueError)
 Answer = TypeVar("Answer")
 
 
-class _Token(Struct, frozen=True):
+class _Issued(Struct, frozen=True):
     access_token: str
-    expires_in: float = _LIFETIME_S
+    expires_in: float | None = None
+
+
+class _Token(Struct, frozen=True):
+    """An access token; times are the loop's. From `renew_at` on it is renewed, and until `ends_at` it serves."""
+
+    text: str
+    renew_at: float
+    ends_at: float
 
 
 class _SentOnce(aiohttp.BytesPayload):
@@ -106,13 +114,17 @@ class Transport:
         self._write_s = write_s
         self._tls: ssl.SSLContext | bool = True if tls is None else tls
         self._known_fault = known_fault
-        # By scope set, to which the bank binds tokens: the token, and the loop time from which it is renewed.
-        self._tokens: dict[tuple[str, ...], tuple[str, float]] = {}
+        # By scope set, to which the bank binds tokens.
+        self._tokens: dict[tuple[str, ...], _Token] = {}
         self._renewing: dict[tuple[str, ...], asyncio.Lock] = {}
         # By scope set: the last renewal that failed, and the loop time at which it did.
         self._failed: dict[tuple[str, ...], tuple[Unknown, float]] = {}
         # By scope set: the loop time before which the bank wants no further request.
         self._retry_at: dict[tuple[str, ...], float] = {}
+
+    def pause_s(self, scopes: tuple[str, ...]) -> float:
+        """For how long the bank wants no call with these scopes."""
+        return max(self._retry_at.get(scopes, 0.0) - asyncio.get_running_loop().time(), 0.0)
 
     async def ask(
         self,
@@ -134,7 +146,7 @@ class Transport:
         for _ in range(2):
             # Each order has a backoff of its own; without this check all of them together would go on using up the
             # bank's rate limit.
-            pause_s = self._retry_at.get(scopes, 0.0) - clock()
+            pause_s = self.pause_s(scopes)
             if pause_s > PAUSE_S_MAX:
                 return Unknown("HTTP 429")
             if pause_s > 0:
@@ -154,7 +166,7 @@ class Transport:
             is_limited = isinstance(heard, Heard) and heard.status == 429 and clock() < self._retry_at.get(scopes, 0.0)
             if not isinstance(heard, Heard) or (heard.status != 401 and not is_limited):
                 return heard
-            if heard.status == 401 and self._tokens.get(scopes, ("", 0.0))[0] == token:
+            if heard.status == 401 and (held := self._tokens.get(scopes)) is not None and held.text == token:
                 del self._tokens[scopes]
         return heard
 
@@ -167,9 +179,9 @@ class Transport:
         if renewing.locked() and (valid := self._valid_token(scopes)):
             return valid
         async with renewing:
-            token, renew_at = self._tokens.get(scopes, ("", 0.0))
-            if token and clock() < renew_at:
-                return token
+            token = self._tokens.get(scopes)
+            if token is not None and clock() < token.renew_at:
+                return token.text
             failure, failed_at = self._failed.get(scopes, (Unknown(""), -math.inf))
             if failed_at >= came_at:
                 return failure
@@ -181,8 +193,8 @@ class Transport:
 
     def _valid_token(self, scopes: tuple[str, ...]) -> str:
         """Return the token with these scopes, which may be due to be renewed; empty if it has ended."""
-        token, renew_at = self._tokens.get(scopes, ("", 0.0))
-        return token if asyncio.get_running_loop().time() < renew_at + _RENEW_EARLY_S else ""
+        token = self._tokens.get(scopes)
+        return token.text if token is not None and asyncio.get_running_loop().time() < token.ends_at else ""
 
     async def _renew(self, scopes: tuple[str, ...]) -> str | Unknown:
         asked_at = asyncio.get_running_loop().time()
@@ -194,10 +206,15 @@ class Transport:
             data={"grant_type": "client_credentials", "scope": " ".join(scopes)},
         )
         self._note_limit(scopes, heard)
-        issued = read(heard, _Token) if isinstance(heard, Heard) and heard.ok else None
+        issued = read(heard, _Issued) if isinstance(heard, Heard) and heard.ok else None
         if issued is None:
             return Unknown(f"token: {unknown(heard).detail}")
-        self._tokens[scopes] = (issued.access_token, asked_at + issued.expires_in - _RENEW_EARLY_S)
+        told_s = issued.expires_in or 0.0
+        ends_at = asked_at + (told_s if told_s > 0 else _LIFETIME_S)
+        # A server may issue the same token until it ends, with ever less time left: renewed by each call for its last
+        # minute, one call after the other would wait for a token of its own.
+        renew_at = ends_at - min(_RENEW_EARLY_S, (ends_at - asked_at) / 2)
+        self._tokens[scopes] = _Token(issued.access_token, renew_at, ends_at)
         return issued.access_token
 
     def _note_limit(self, scopes: tuple[str, ...], heard: Heard | Unknown) -> None:

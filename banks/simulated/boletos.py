@@ -79,7 +79,6 @@ class BookedBoleto(Struct, frozen=True):
     payer_sealed: bytes
     registered_at: datetime
     txid: str | None
-    token: str | None
     location: str | None
     payments: int
     written_off_at: datetime | None
@@ -138,7 +137,6 @@ class ListedBoleto(Struct, frozen=True):
     due_on: date
     registered_at: datetime
     payments: int
-    written_off_at: datetime | None
     moved_at: datetime | None
     garbled: bool
     """Listed in an unreadable form, for tests."""

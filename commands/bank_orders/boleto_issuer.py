@@ -70,6 +70,7 @@ class BoletoIssuer:
         self._now = now
         self._numbers = ControlNumbers(pool)
         self._due_times = DueTimes(settings.pace.bank_share_per_s)
+        self._change_due_times = DueTimes(settings.pace.bank_share_per_s)
         # One batcher for each mode, so that a flood in the sandbox does not delay production.
         self._orders: dict[Mode, Batcher[RegistrationOrder, bool]] = {
             mode: Batcher(self._write_orders, lanes=2, batch_max=ORDERED_MAX) for mode in Mode
@@ -159,6 +160,7 @@ class BoletoIssuer:
             test=owner.test,
             request=_encode(request),
             now=now,
+            due_at=self._change_due_times.take(owner, now),
             deadline=now + timedelta(seconds=max(left_s, 0.0)),
             reply_to=self._replies.reply_to,
         )

@@ -53,13 +53,12 @@ class Session(Struct, frozen=True):
 
 class Person(Struct, frozen=True):
     """A person who signs in. `password_hash` is None before a password was chosen, `totp_sealed` without a second
-    factor; `totp_step` is the time step of the last code accepted."""
+    factor."""
 
     email: str
     account_id: UUID
     password_hash: str | None
     totp_sealed: bytes | None
-    totp_step: int
 
 
 _find_person = sql.maybe("session.person", Person)

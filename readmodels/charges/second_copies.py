@@ -27,13 +27,11 @@ class SecondCopyRequest(Struct, frozen=True):
 
 class OpenRequest(Struct, frozen=True):
     asked_at: datetime
-    times: int
     charge: ChargeDoc
 
 
 class _Row(Struct, frozen=True):
     asked_at: datetime
-    times: int
     doc: bytes
 
 
@@ -49,7 +47,7 @@ async def second_copy_of(conn: Connection, charge_id: UUID, owner: Owner) -> Sec
 async def open_second_copies(conn: Connection, owner: Owner, limit: int) -> list[OpenRequest]:
     """The open requests for charges that are still expired, the newest first."""
     rows = await _find_open(conn, account_id=owner.account_id, test=owner.test, limit=limit)
-    return [OpenRequest(row.asked_at, row.times, read_doc(row.doc)) for row in rows]
+    return [OpenRequest(row.asked_at, read_doc(row.doc)) for row in rows]
 
 
 async def count_open_second_copies(conn: Connection, owner: Owner) -> int:

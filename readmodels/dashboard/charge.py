@@ -23,7 +23,6 @@ ACTOR = "painel:"
 class ChargeJournalRow(Struct, frozen=True):
     """A row of the journal. `actor` is a client_id, a part of this service, or ACTOR and an audit_id."""
 
-    journal_id: int
     kind: str
     recorded_at: datetime
     actor: str
@@ -36,7 +35,6 @@ class Written(Struct, frozen=True):
 
     kind: str
     state: str
-    trouble: str | None
     to: str
     created_at: datetime
     sent_at: datetime | None
@@ -46,7 +44,6 @@ class _MailRow(Struct, frozen=True):
     mail_id: UUID
     kind: str
     state: str
-    trouble: str | None
     to_sealed: bytes
     created_at: datetime
     sent_at: datetime | None
@@ -122,7 +119,6 @@ async def mails_of_charge(conn: Connection, charge_id: UUID, account_id: UUID, *
         Written(
             kind=row.kind,
             state=row.state,
-            trouble=row.trouble,
             to=(seal.opened(row.to_sealed, MAIL_TO, row.mail_id) or b"").decode(),
             created_at=row.created_at,
             sent_at=row.sent_at,

@@ -55,7 +55,6 @@ class DashboardTotals(Struct, frozen=True):
 class Made(Struct, frozen=True):
     """The resource that was created with an Idempotency-Key, and the fingerprint of the request."""
 
-    resource_type: str
     resource_id: UUID
     fingerprint: bytes
 

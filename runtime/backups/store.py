@@ -44,10 +44,9 @@ class Archive(Struct, frozen=True):
     holes: list[str]
 
 
-class _Range(Struct, rename={"timeline": "Timeline", "start": "Start-LSN", "end": "End-LSN"}):
+class _Range(Struct, rename={"timeline": "Timeline", "start": "Start-LSN"}):
     timeline: int
     start: str
-    end: str
 
 
 class _Manifest(Struct, rename={"ranges": "WAL-Ranges"}):

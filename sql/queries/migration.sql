@@ -3,10 +3,10 @@
 -- name: unfit
 -- The migrations that make this database unfit for code with the files :names: a file of the code that was not applied,
 -- or a contract of a later release that removed what code without the file it `needs` may use.
-SELECT name, true AS missing FROM unnest(:names::text[]) AS g (name)
+SELECT true AS missing FROM unnest(:names::text[]) AS g (name)
 WHERE NOT EXISTS (SELECT FROM migration m WHERE m.name = g.name)
 UNION ALL
-SELECT name, false FROM migration WHERE name <> ALL (:names::text[]) AND needs IS NOT NULL AND needs <> ALL (:names::text[]);
+SELECT false FROM migration WHERE name <> ALL (:names::text[]) AND needs IS NOT NULL AND needs <> ALL (:names::text[]);
 
 -- name: read_only
 -- Whether this server refuses writes: it was set read-only (managed services do so when the disk is nearly full), or it

@@ -7,7 +7,9 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import aiohttp
+import msgspec
 import pytest
+from msgspec.structs import replace
 
 from banks.banco_do_brasil import transport
 from banks.banco_do_brasil.adapter import BancoDoBrasil
@@ -44,21 +46,32 @@ def cob(**fields: Any) -> dict[str, Any]:
 ASKED = Cob(txid=TXID, amount_cents=100, created_at=NOW, expires_in_s=3600, location_id=7, pix_key="k")
 
 
+class _Token(msgspec.Struct):
+    expires_in: Any
+    access_token: str = "t"
+    token_type: str = "Bearer"
+
+
 # Numbers as text
 
 
-async def test_a_token_whose_lifetime_is_text_is_used() -> None:
-    token = {"access_token": "t", "token_type": "Bearer", "expires_in": "600"}
-    async with bank_answering({"POST /oauth/token": (200, token), f"GET {COB}": (200, cob())}) as bank:
-        assert isinstance(await bank.pix.get_cob(TXID), CobState)
+@pytest.mark.parametrize("lifetime", ["600", 30, 0, -1, None, msgspec.UNSET])
+async def test_a_token_serves_several_calls_whatever_lifetime_the_bank_gives_it(lifetime: Any) -> None:
+    tokens = [(200, _Token(lifetime)), (503, b""), (503, b"")]
+    async with bank_answering({"POST /oauth/token": tokens, f"GET {COB}": (200, cob())}) as bank:
+        for _ in range(2):
+            assert isinstance(await bank.pix.get_cob(TXID), CobState)
+    assert len(tokens) == 2, "it was renewed"
 
 
 async def test_a_token_serves_until_it_ends_whatever_becomes_of_its_renewal(monkeypatch: pytest.MonkeyPatch) -> None:
     """The bank may answer everything but requests for tokens, which another host of it takes."""
-    tokens = [(200, {"access_token": "t", "expires_in": 60}), (503, b"")]  # a minute before its end it is renewed
+    tokens = [(200, _Token(60)), (503, b"")]
     async with bank_answering({"POST /oauth/token": tokens, f"GET {COB}": (200, cob())}) as bank:
-        for _ in range(2):
-            assert isinstance(await bank.pix.get_cob(TXID), CobState)
+        assert isinstance(await bank.pix.get_cob(TXID), CobState)
+        held = bank.pix._transport._tokens
+        held |= {scopes: replace(token, renew_at=0.0) for scopes, token in held.items()}
+        assert isinstance(await bank.pix.get_cob(TXID), CobState)
         assert len(tokens) == 1
         silent, renew = asyncio.Event(), bank.pix._transport._renew
 

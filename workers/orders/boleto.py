@@ -179,8 +179,8 @@ class BoletoOrderWorker:
                     return OrderEnded(_UNAVAILABLE, undo=True, request=_encode(replace(request, stands=True)))
                 # An earlier attempt, whose answer was lost, may have registered the boleto all the same.
                 return OrderEnded(_UNAVAILABLE, undo=order.attempts > 1)
-            case Unknown(detail):
-                return Later(detail=detail)
+            case Unknown(detail, asked):
+                return Later(detail=detail, asked=asked)
 
     async def _write_off(self, bank: Bank, order: BoletoOrder) -> Result:
         request = _read_write_off(order.request)
@@ -346,7 +346,7 @@ class BoletoOrderWorker:
         """Have the order wait for another attempt; or give it up, when no request can wait any longer."""
         now = self._context.now()
         is_reconciliation = order.kind == OrderKind.BOLETO_RECONCILE
-        if is_reconciliation or (order.attempts < ATTEMPTS_MAX and not order.late(now)):
+        if is_reconciliation or (later.asked and order.attempts < ATTEMPTS_MAX and not order.late(now)):
             wait_s = backoff_s(RECONCILE_BACKOFF_S if is_reconciliation else BACKOFF_S, order.attempts)
             await put_off(self._context, order, later, wait_s)
             return None

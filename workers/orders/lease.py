@@ -109,7 +109,6 @@ class LeaseLost(Exception):
 
 
 class _Released(Struct, frozen=True, gc=False):
-    order_id: UUID
     test: bool
     lane: str
 

@@ -39,10 +39,10 @@ CREATE TABLE bank_order (
     autovacuum_analyze_scale_factor = 0, autovacuum_analyze_threshold = 1000
 );
 CREATE INDEX bank_order_due ON bank_order (lane, test, due_at, order_id) WHERE state = 'waiting';
--- Only the orders of accounts that order more than their share (runtime/coordination/due_times.py): they are due later,
--- but are claimed at once if nothing else is due.
+-- The orders of accounts that order more than their share (runtime/coordination/due_times.py): they are due later, but
+-- are claimed at once if nothing else is due. And withdrawals that may still be cancelled, which wait for their time.
 CREATE INDEX bank_order_early ON bank_order (lane, test, due_at, order_id)
-    WHERE state = 'waiting' AND attempts = 0 AND due_at > created_at AND kind IN ('cob_register', 'boleto_register');
+    WHERE state = 'waiting' AND attempts = 0 AND due_at > created_at;
 CREATE INDEX bank_order_leased ON bank_order (lease_until) WHERE state = 'working';
 CREATE INDEX bank_order_charge ON bank_order (charge_id);
 -- Concurrent requests with the same Idempotency-Key register one boleto, with or without Redis.

@@ -9,7 +9,7 @@
 -- state = 'working'.
 
 -- name: claim_pix
--- Leases the due orders of one lane and mode and, if these are too few, registrations beyond their account's share, whose due_at
+-- Leases the due orders of one lane and mode and, if these are too few, untried orders beyond their account's share, whose due_at
 -- gives the order of fair queueing. :since skips index entries of orders that are gone but that an old snapshot still
 -- keeps (workers/orders/queue_head.py). SKIP LOCKED: workers skip each other's rows. Also returns what decides whether
 -- the order still makes sense: the charge's status, its sandbox clock, whether its registration is still open, and the
@@ -24,7 +24,7 @@ WITH due AS (
 ), early AS (
     SELECT order_id, charge_id, account_id FROM bank_order
     WHERE lane = :lane AND test = :test AND state = 'waiting' AND due_at > :now
-      AND attempts = 0 AND due_at > created_at AND kind = 'cob_register'
+      AND attempts = 0 AND due_at > created_at
     ORDER BY due_at, order_id
     LIMIT (SELECT :limit - count(*) FROM due)
     FOR UPDATE SKIP LOCKED
@@ -65,7 +65,7 @@ WITH due AS (
 ), early AS (
     SELECT order_id, charge_id, account_id FROM bank_order
     WHERE lane = :lane AND test = :test AND state = 'waiting' AND due_at > :now
-      AND attempts = 0 AND due_at > created_at AND kind = 'boleto_register'
+      AND attempts = 0 AND due_at > created_at
     ORDER BY due_at, order_id
     LIMIT (SELECT :limit - count(*) FROM due)
     FOR UPDATE SKIP LOCKED
@@ -143,7 +143,7 @@ WHERE order_id = ANY(ARRAY(
     SELECT order_id FROM bank_order WHERE state = 'working' AND lease_until <= statement_timestamp()
     ORDER BY lease_until LIMIT :limit FOR UPDATE SKIP LOCKED
 ))
-RETURNING order_id, test, lane;
+RETURNING test, lane;
 
 -- name: callback_registered
 INSERT INTO bank_callback (bank, pix_key, url, registered_at) VALUES (:bank, :pix_key, :url, :now)

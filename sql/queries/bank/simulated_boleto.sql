@@ -12,7 +12,7 @@ RETURNING number;
 -- name: boleto
 -- A boleto with the sums of its settled payments; the latest of these gives rail and dates.
 SELECT s.number, s.seu_numero, s.amount_cents, s.issued_on, s.due_on, s.terms, s.fine_from, s.late_days, s.description,
-       s.payer_sealed, s.registered_at, s.txid, s.token, s.location, s.payments, s.written_off_at, s.moved_at,
+       s.payer_sealed, s.registered_at, s.txid, s.location, s.payments, s.written_off_at, s.moved_at,
        coalesce(p.paid_cents, 0)::bigint AS paid_cents, coalesce(p.interest_cents, 0)::bigint AS interest_cents,
        coalesce(p.fine_cents, 0)::bigint AS fine_cents, coalesce(p.discount_cents, 0)::bigint AS discount_cents,
        p.paid_at, p.settled_at, p.rail
@@ -119,7 +119,7 @@ RETURNING c.count;
 -- name: open_page
 -- The list of boletos that are open, or whose payment is only announced, by registration; OFFSET, as in the real bank's
 -- pages.
-SELECT s.number, s.amount_cents, s.due_on, s.registered_at, s.payments, s.written_off_at, s.moved_at, s.garbled,
+SELECT s.number, s.amount_cents, s.due_on, s.registered_at, s.payments, s.moved_at, s.garbled,
        0::bigint AS paid_cents
 FROM simulated_boleto s
 WHERE s.world = :world AND s.registered_at >= :registered_from AND s.registered_at < :registered_before
@@ -129,7 +129,7 @@ ORDER BY s.registered_at, s.number LIMIT :limit OFFSET :skip;
 
 -- name: closed_page
 -- The list of settled or written-off boletos, by the instant of that. :states: 6 settled, 7 written off.
-SELECT s.number, s.amount_cents, s.due_on, s.registered_at, s.payments, s.written_off_at, s.moved_at, s.garbled,
+SELECT s.number, s.amount_cents, s.due_on, s.registered_at, s.payments, s.moved_at, s.garbled,
        coalesce((SELECT sum(p.amount_cents) FROM simulated_boleto_payment p
                  WHERE p.world = s.world AND p.number = s.number AND p.settles_at <= :now AND NOT p.called_off),
                 0)::bigint AS paid_cents

@@ -21,7 +21,7 @@ WHERE account_id = :account_id AND test = :test AND request ->> 'key' = :key AND
 
 -- name: made
 -- What a key created: the page to which a form leads when it is submitted again.
-SELECT resource_type, resource_id, fingerprint FROM idempotency
+SELECT resource_id, fingerprint FROM idempotency
 WHERE account_id = :account_id AND test = :test AND key = :key;
 
 -- name: made_of

@@ -46,7 +46,7 @@ WHERE charge_id = :charge_id AND account_id = :account_id AND test = :test;
 
 -- name: open
 -- Index second_copy_request_open, newest first. A boleto whose payment the bank reported late needs no answer any more.
-SELECT s.asked_at, s.times, r.doc
+SELECT s.asked_at, r.doc
 FROM second_copy_request s
 JOIN charge_view r ON r.charge_id = s.charge_id AND r.account_id = s.account_id
 WHERE s.account_id = :account_id AND s.test = :test AND s.closed_at IS NULL AND r.status = 'expired'

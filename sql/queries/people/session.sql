@@ -69,8 +69,7 @@ SELECT places > 0 AND NOT here AS fresh FROM known;
 
 -- name: person
 -- A merchant's person or a member of staff. Staff have no account; their audit entries have the nil UUID.
-SELECT email, coalesce(account_id, '00000000-0000-0000-0000-000000000000') AS account_id, password_hash, totp_sealed,
-       totp_step
+SELECT email, coalesce(account_id, '00000000-0000-0000-0000-000000000000') AS account_id, password_hash, totp_sealed
 FROM dashboard_user WHERE email = :email AND (account_id IS NULL) = :staff;
 
 -- name: open

@@ -122,7 +122,7 @@ ORDER BY p.created_at DESC, p.charge_id DESC;
 -- name: life
 -- Index journal_of_charge. The latest :limit journal rows of a charge after its creation, oldest first. The caller has
 -- checked that the charge belongs to the account; the statement checks it again.
-SELECT journal_id, kind, recorded_at, actor, request_id, version FROM (
+SELECT kind, recorded_at, actor, request_id, version FROM (
     SELECT journal_id, kind, recorded_at, actor, request_id, version FROM journal
     WHERE charge_id = :charge_id AND kind <> 'charge.created' AND account_id = :account_id AND test = :test
     ORDER BY version DESC, journal_id DESC
@@ -133,11 +133,11 @@ ORDER BY version, journal_id;
 -- name: mails
 -- The mails to the payer about a charge, sent or waiting: the automatic ones (found by the unique index that lets each
 -- be written once), and the latest of those that the merchant requested (by an index of their own).
-SELECT mail_id, kind, state, trouble, to_sealed, created_at, sent_at FROM (
-    SELECT mail_id, kind, state, trouble, to_sealed, created_at, sent_at FROM mail
+SELECT mail_id, kind, state, to_sealed, created_at, sent_at FROM (
+    SELECT mail_id, kind, state, to_sealed, created_at, sent_at FROM mail
     WHERE charge_id = :charge_id AND kind NOT IN ('asked', 'notice', 'access', 'security') AND account_id = :account_id
     UNION ALL
-    (SELECT mail_id, kind, state, trouble, to_sealed, created_at, sent_at FROM mail
+    (SELECT mail_id, kind, state, to_sealed, created_at, sent_at FROM mail
      WHERE charge_id = :charge_id AND kind = 'asked' AND account_id = :account_id
      ORDER BY created_at DESC
      LIMIT :limit)

@@ -10,10 +10,12 @@ import msgspec
 import pytest
 import pytest_asyncio
 from prometheus_client import REGISTRY
+from structlog.testing import capture_logs
 
 import sql
 from domain.instants import SAO_PAULO
 from readmodels.verify import verify
+from runtime.coordination.clocks import compare_clocks
 from runtime.ids import new_id
 from runtime.jobs import Jobs
 from runtime.local.ports import free_port
@@ -292,6 +294,15 @@ async def test_waits_for_a_pool_connection_are_counted(servers: Any) -> None:
         assert pool.in_use == 0
     finally:
         await pool.close()
+
+
+async def test_a_clock_that_differs_from_postgresqls_is_measured_and_logged(pool: Pool) -> None:
+    for ahead_s in (0, 12, -12):
+        with capture_logs() as logged:
+            await compare_clocks(pool, lambda: datetime.now(UTC) + timedelta(seconds=ahead_s))  # noqa: B023  called here
+        measured_s = gauge("quita_clock_ahead_seconds", pool=pool.name)
+        assert measured_s == pytest.approx(ahead_s, abs=5)
+        assert [line["event"] for line in logged if abs(line["ahead_s"]) > 5] == ["clock_differs"] * bool(ahead_s)
 
 
 async def _use(pool: Pool) -> None:

@@ -1,5 +1,6 @@
 """Bank orders about boletos, executed at a bank with injected faults: what our books and the bank's hold afterwards."""
 
+import asyncio
 from collections.abc import AsyncIterator
 from datetime import datetime, timedelta
 from typing import Any
@@ -9,7 +10,9 @@ import msgspec
 import pytest
 from msgspec.structs import replace
 
+from banks.banco_do_brasil.cobrancas import REQUEST
 from banks.banco_do_brasil.nosso_numero import parse_number
+from banks.banco_do_brasil.transport import PAUSE_S_MAX
 from banks.boletos import BoletoPayer, NewBoleto, PaidBoleto
 from commands.bank_orders.boleto_orders import give_up, place_change
 from commands.bank_orders.kinds import Redate, WriteOff
@@ -180,6 +183,21 @@ async def test_a_creation_given_up_before_the_bank_was_called_leaves_nothing_to_
     await work_until_idle(context, worker, order)
     assert await orders_of(pool, order) == [("boleto_register", "abandoned")]
     assert await bank_state(bank, order) is None
+
+
+async def test_a_boleto_is_refused_at_once_and_not_looked_for_while_the_bank_wants_no_calls(
+    context: Context, worker: BoletoOrderWorker, bank: RunningBoletoBank, pool: Pool
+) -> None:
+    order = await order_registration(context, await make_account(pool))
+    transport: Any = context.banks.production[BANK].boletos._transport  # type: ignore[attr-defined]
+    transport._retry_at[REQUEST] = asyncio.get_running_loop().time() + 2 * PAUSE_S_MAX
+    bank.requests.clear()
+    try:
+        await worker.drain()
+    finally:
+        transport._retry_at.clear()
+    assert bank.requests == []
+    assert await orders_of(pool, order) == [("boleto_register", "abandoned")], "nothing is to be undone"
 
 
 async def test_a_registration_confirmed_after_the_creation_was_given_up_makes_no_charge(
@@ -480,7 +498,7 @@ async def test_a_cancellation_that_only_the_bank_recorded_is_completed_later(
         assert await place_change(
             conn, order_id=change_id, kind="boleto_write_off", charge_id=order.charge_id, account_id=order.account_id,
             test=False, request=msgspec.json.encode(WriteOff(reason="paid_externally", actor="test")), now=now,
-            deadline=now + timedelta(seconds=10), reply_to="nobody",
+            due_at=now, deadline=now + timedelta(seconds=10), reply_to="nobody",
         )  # fmt: skip
     await bank.books.write_off(number_of(order))
     await pool.execute("UPDATE bank_order SET attempts = 1 WHERE order_id = $1", change_id)
@@ -570,7 +588,8 @@ async def place_boleto_change(context: Context, order: RegistrationOrder, kind: 
     async with session(context.pool) as conn:
         made = await place_change(
             conn, order_id=change_id, kind=kind, charge_id=order.charge_id, account_id=order.account_id, test=False,
-            request=msgspec.json.encode(request), now=now, deadline=now + timedelta(seconds=10), reply_to="nobody",
+            request=msgspec.json.encode(request), now=now, due_at=now, deadline=now + timedelta(seconds=10),
+            reply_to="nobody",
         )  # fmt: skip
     return None if made is None else change_id
 

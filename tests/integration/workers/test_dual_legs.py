@@ -309,7 +309,7 @@ async def place_boleto_change(context: Context, order: RegistrationOrder, kind: 
     async with session(context.pool) as conn:
         found = await place_change(
             conn, order_id=order_id, kind=kind, charge_id=order.charge_id, account_id=order.account_id, test=False,
-            request=_encode(request), now=now, deadline=now + timedelta(seconds=10), reply_to="nobody",
+            request=_encode(request), now=now, due_at=now, deadline=now + timedelta(seconds=10), reply_to="nobody",
         )  # fmt: skip
     return order_id if found is not None else None
 

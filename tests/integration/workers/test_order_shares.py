@@ -7,13 +7,18 @@ from datetime import timedelta
 from typing import Any
 from uuid import UUID
 
+import pytest
 import pytest_asyncio
 
 from banks.protocol import Location
+from commands.bank_orders.kinds import OrderKind
 from runtime.coordination.due_times import DueTimes
-from runtime.postgres import Pool, open_pool, session
-from tests.support.banking import make_account, make_charges, utc_now
+from runtime.postgres import Pool, open_pool, session, transaction
+from runtime.seal import Seal
+from tests.support.banking import SECRET_KEY, make_account, make_charges, utc_now
+from tests.support.boleto_bank import today
 from tests.support.boleto_merchant import boleto_body
+from tests.support.boletos import issue
 from tests.support.database import own_database
 from tests.support.in_process import Api, open_api
 from workers.orders.boleto import claim as claim_boletos
@@ -75,35 +80,41 @@ async def test_a_failed_order_is_not_claimed_before_its_due_time(empty_pool: Poo
     assert len(await claim_due_cobs(empty_pool, 100)) < SHARE
 
 
-async def test_boleto_orders_take_turns_too_and_a_reconciliation_due_later_is_not_claimed(empty_pool: Pool) -> None:
+@pytest.mark.parametrize("kind", [OrderKind.BOLETO_REGISTER, OrderKind.BOLETO_WRITE_OFF])
+async def test_orders_about_boletos_take_turns_too(empty_pool: Pool, kind: OrderKind) -> None:
     account, times, now = await make_account(empty_pool), DueTimes(SHARE), utc_now()
     for _ in range(2 * SHARE):
-        await empty_pool.execute(_BOLETO, account, "boleto_register", times.take(account, now), now)
+        await empty_pool.execute(_BOLETO, account, kind, times.take(account, now), now)
     other = await make_account(empty_pool)
-    await empty_pool.execute(_BOLETO, other, "boleto_register", now, now)
-    later = now + timedelta(minutes=5)
-    await empty_pool.execute(_BOLETO, other, "boleto_reconcile", later, now)
+    await empty_pool.execute(_BOLETO, other, kind, now, now)
 
-    async def claimed(limit: int, lane: str = "boleto") -> list[UUID | None]:
+    async def claimed(limit: int) -> list[UUID | None]:
         async with session(empty_pool) as conn:
-            orders = await claim_boletos(conn, lane=lane, test=False, since=None, now=now, limit=limit, lease=LEASE)
+            orders = await claim_boletos(
+                conn, lane=kind.lane, test=False, since=None, now=now, limit=limit, lease=LEASE
+            )
         return [each.account_id for each in orders]
 
     assert set(await claimed(2)) == {account, other}
     assert len(await claimed(100)) == 2 * SHARE - 1
-    assert await claimed(100) == await claimed(100, "reconciliation") == []
+    assert await claimed(100) == []
 
 
 async def test_an_accounts_orders_beyond_its_share_are_due_later(servers: Any) -> None:
-    """For orders of cobs and of boletos, as the API places them."""
+    """For orders of cobs, of boletos and of their changes, as the API places them."""
     async with own_database(servers, "share_api") as url, open_api(url, servers.redis_url, BANK_SHARE_PER_S="1") as api:
         token = await api.token(mode="production")
         for _ in range(3):
             await api.create(token=token)
-        asked = [asyncio.create_task(boleto_of(api, token)) for _ in range(3)]  # each request waits for a bank
         pool = await open_pool(url, name="tests of shares", size=1)
+        seal, due = Seal(bytes.fromhex(SECRET_KEY)), today() + timedelta(days=9)
+        async with transaction(pool) as conn:
+            docs = [await issue(conn, seal, api.first.account_id, test=False, due=due, now=utc_now()) for _ in range(3)]
+        # Each of these requests waits for a bank.
+        asked = [asyncio.create_task(boleto_of(api, token)) for _ in docs]
+        asked += [asyncio.create_task(cancel(api, token, doc.charge_id)) for doc in docs]
         try:
-            for kind in ("cob_register", "boleto_register"):
+            for kind in ("cob_register", "boleto_register", "boleto_write_off"):
                 assert await later_orders(pool, kind, 3) == [False, True, True], kind
         finally:
             for each in asked:
@@ -135,6 +146,10 @@ async def test_a_charge_that_expires_in_a_minute_is_due_in_time_however_long_the
 async def boleto_of(api: Api, token: str) -> None:
     key, body = secrets.token_hex(8), boleto_body(account_id=str(api.first.account_id))
     await api.post("/v1/charges/boleto", body, token=token, key=key)
+
+
+async def cancel(api: Api, token: str, charge_id: str) -> None:
+    await api.post(f"/v1/charges/{charge_id}/cancel", None, token=token)
 
 
 async def later_orders(pool: Pool, kind: str, count: int) -> list[bool]:

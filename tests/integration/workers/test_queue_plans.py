@@ -170,7 +170,7 @@ async def _given(conn: Any) -> dict[str, tuple[dict[str, Any], int]]:
         ),
         "boleto.order_change": (
             {"order_id": new_id(), "charge_id": waiting["charge_id"], "account_id": ACCOUNT, "test": False,
-             "kind": "boleto_redate", "request": b"{}", "now": NOW, "deadline": LATER, "reply_to": "x"},
+             "kind": "boleto_redate", "request": b"{}", "now": NOW, "due_at": NOW, "deadline": LATER, "reply_to": "x"},
             5,
         ),
         "bank_hint.claim": ({"of_boleto": False, "banks": ["001"], "now": NOW, "limit": 20, "lease_until": LATER}, 60),

@@ -1,0 +1,4 @@
+-- PostgreSQL's clock.
+
+-- name: read
+SELECT clock_timestamp() AS now;
