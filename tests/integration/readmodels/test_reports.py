@@ -131,12 +131,18 @@ async def world(pool: Pool, servers: Any) -> World:
         at = datetime.combine(FIRST, time(0, 0, 0), SAO_PAULO).astimezone(UTC)
         charge_id = await new_charge(pool, merchants[0], 100_000, test=test, at=at)
         payment = await book_further_payment(pool, charge_id, 100_000, None, now=at)
-        # Two late payments, two duplicates and two refunds of one day, some of them in the totals before the others.
-        for late_s in (3_601, 3_602):
-            late = await new_charge(pool, merchants[0], 900, test=test, at=at)
-            await book_further_payment(pool, late, 900, None, now=at + timedelta(seconds=late_s))
-            await book_further_payment(pool, charge_id, 70, None, now=at + timedelta(seconds=late_s))
-            await refunds(pool, merchants[0], [(charge_id, payment, 10)], test=test, now=at + timedelta(seconds=late_s))
+        # Late payments, duplicates and refunds of one day, some of them in the totals before the others. The charges of
+        # a merchant differ in nothing but their ids.
+        alike = [
+            await new_charge(pool, merchant, 900, test=test, at=at, code=codes[0])
+            for merchant in (*merchants, *merchants)
+        ]
+        for late_s, charges in ((3_601, alike[:2]), (3_602, alike[2:])):
+            late_at = at + timedelta(seconds=late_s)
+            for late in charges:
+                await book_further_payment(pool, late, 900, codes[0], now=late_at)
+            await book_further_payment(pool, charge_id, 70, None, now=late_at)
+            await refunds(pool, merchants[0], [(charge_id, payment, 10)], test=test, now=late_at)
             await fold_totals(pool)
     for back in range(DAYS, -1, -1):
         day = TODAY - timedelta(days=back)
