@@ -4,6 +4,7 @@ was compared with the banks."""
 import argparse
 import asyncio
 import sys
+from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -77,10 +78,10 @@ def compare(args: argparse.Namespace) -> int:
 
     log.setup("recover")  # bookings are logged as in a worker, apart from the answer
     state = _state()
-    restored_to = _restored_instant(state)
-    if state.began_at is None or state.released_at is not None:
+    _restored_instant(state)
+    if state.began_at is None or not state.open:
         raise CannotRun(_NOT_BEGUN)
-    since = _since(args.since, restored_to)
+    since = _since(args.since, state.open)
     try:
         comparison = asyncio.run(_compare_statements(since))
     except BankSilent as error:
@@ -93,7 +94,6 @@ def compare(args: argparse.Namespace) -> int:
     async def note(conn: Any) -> None:
         await note_comparison(
             conn,
-            restored_to,
             since=since,
             booked=comparison.booked,
             differences=len(comparison.differences),
@@ -116,7 +116,7 @@ def release(args: argparse.Namespace) -> int:
 
     async def change(conn: Any) -> None:
         by = f"{operator()}, compared by {args.compared_by}"
-        await release_payouts(conn, restored_to, differences=args.differences, by=by, now=datetime.now(UTC))
+        await release_payouts(conn, differences=args.differences, by=by, now=datetime.now(UTC))
 
     try:
         in_transaction(change, url="database_owner_url")
@@ -157,9 +157,9 @@ def _tell_progress(bank: str, subject: str) -> None:
     print(f"bank {bank}: comparing {subject}", file=sys.stderr)
 
 
-def _since(option: str | None, restored_to: str) -> datetime:
-    """The instant to compare from: the one given with --since, else _MARGIN before the restored instant."""
-    at, now = _instant(option or restored_to, "--since"), datetime.now(UTC)
+def _since(option: str | None, restored_to: Sequence[str]) -> datetime:
+    """The instant to compare from: the one given with --since, else _MARGIN before the earliest restored instant."""
+    at, now = min(_instant(each, "--since") for each in ([option] if option else restored_to)), datetime.now(UTC)
     if not now - _SINCE_AGE_MAX <= at <= now:
         raise CannotRun(f"--since must be an instant of the last {_SINCE_AGE_MAX.days} days")
     return (at if option else at - _MARGIN).replace(microsecond=0)

@@ -18,7 +18,8 @@ NUMBERS_MAX: Final = 1_000_000_000
 
 class RecoveryState(Struct, frozen=True):
     """The state of the recovery. `restored_to` is None on a server that was not restored. `orders` and `cents` are the
-    number and sum of the transfers that wait to be sent."""
+    number and sum of the transfers that wait to be sent, `open` the instants of all recoveries that are not released:
+    a server may be restored again before it was released, or the operator may have named a wrong instant first."""
 
     held: bool
     restored_to: str | None
@@ -37,6 +38,7 @@ class RecoveryState(Struct, frozen=True):
     released_by: str | None
     orders: int
     cents: int
+    open: list[str]
 
 
 class NotBegun(Exception):
@@ -44,7 +46,7 @@ class NotBegun(Exception):
 
 
 class NotCompared(Exception):
-    """The banks' lists have not been compared with our books since this restore."""
+    """The banks' lists have not been compared with our books since the latest restore."""
 
 
 class DifferencesLeft(Exception):
@@ -70,24 +72,23 @@ async def begin_recovery(conn: Connection, restored_to: str, *, numbers: int, by
 
 
 async def note_comparison(
-    conn: Connection, restored_to: str, *, since: datetime, booked: int, differences: int, by: str, now: datetime
+    conn: Connection, *, since: datetime, booked: int, differences: int, by: str, now: datetime
 ) -> None:
-    """Record, as the owner of the tables, a comparison with the banks' lists. Raises NotBegun."""
-    noted = await _note_comparison(
-        conn, restored_to=restored_to, since=since, booked=booked, differences=differences, by=by, now=now
-    )
+    """Record, as the owner of the tables, a comparison with the banks' lists since the earliest instant that is not
+    released. Raises NotBegun."""
+    noted = await _note_comparison(conn, since=since, booked=booked, differences=differences, by=by, now=now)
     if noted is None:
-        raise NotBegun(restored_to)
+        raise NotBegun
 
 
-async def release_payouts(conn: Connection, restored_to: str, *, differences: int, by: str, now: datetime) -> None:
+async def release_payouts(conn: Connection, *, differences: int, by: str, now: datetime) -> None:
     """Release the held transfers; `differences` must be the number that the latest comparison left. Raises NotBegun,
     NotCompared, DifferencesLeft."""
-    if await _release(conn, restored_to=restored_to, differences=differences, by=by, now=now) is not None:
-        return
     state = await recovery_state(conn)
-    if state.began_at is None or state.released_at is not None:
-        raise NotBegun(restored_to)
+    if state.began_at is None or not state.open:
+        raise NotBegun
+    if await _release(conn, differences=differences, by=by, now=now) is not None:
+        return
     if state.differences is None:
-        raise NotCompared(restored_to)
+        raise NotCompared
     raise DifferencesLeft(state.differences)

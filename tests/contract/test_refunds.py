@@ -21,6 +21,7 @@ from commands.charges.pay import BoletoPaymentFacts, Confirmation, confirm_payme
 from commands.journal import Entry
 from commands.merchants.merchants import create_merchant
 from commands.merchants.refund_exemption import end_refund_exemption, exempt_refunds
+from commands.money.program_payouts import REFUND, ProgramPayout, note_payouts
 from commands.money.refund_end import Ending, end_refunds
 from commands.people.audit import Origin
 from domain.charge import Charge
@@ -472,6 +473,11 @@ async def test_only_refunds_by_an_api_credential_to_a_pix_key_are_noted_for_mail
     refused = await env.ask(charge_id, {"amount": "900.00", "destination": DESTINATION}, token=token)
     assert refused.code() == "REFUND_EXCEEDS"
     assert [tuple(row) for row in await env.pool.fetch(noted, account_id)] == [("refund", 2, 350, client_id)]
+    # Concurrent refunds are noted in one batch.
+    payouts = [ProgramPayout(account_id, cents, "another") for cents in (40, 60)]
+    async with transaction(env.pool) as conn:
+        await note_payouts(conn, REFUND, payouts, now=datetime.now(UTC))
+    assert [tuple(row) for row in await env.pool.fetch(noted, account_id)] == [("refund", 4, 450, "another")]
 
 
 async def test_a_boleto_paid_by_pix_is_returned_to_the_paying_account(env: Environment) -> None:

@@ -17,6 +17,7 @@ import pytest_asyncio
 from banks.simulated.bank import PRODUCTION, SimulatedBank
 from banks.simulated.returns import ReturnRules
 from commands.merchants.merchants import MerchantCreated, create_merchant
+from commands.money.program_payouts import REFUND, ProgramPayout, note_payouts
 from commands.money.reversals import BankReturn, book_reversals
 from commands.people.tell import SecurityMail
 from commands.webhooks.endpoint import choose_kinds, set_endpoint
@@ -608,11 +609,13 @@ async def test_owners_are_mailed_about_withdrawals_by_a_credential_at_once_then_
     assert await mails_written_by(began + timedelta(seconds=5)) == [
         ("program.withdrawals", {"count": "1", "amount": brl(100), "by": by})
     ]
+    first_at = await env.pool.fetchval("SELECT since FROM program_payout WHERE account_id = $1", env.account_id)
     await env.withdraw("2.00")
     since = await env.pool.fetchval(
         "UPDATE program_payout SET since = since - interval '10 minutes' WHERE account_id = $1 RETURNING since",
         env.account_id,
     )
+    assert since + timedelta(minutes=10) > first_at, "the first withdrawal was mailed"
     for _ in range(2):
         await env.withdraw("2.00")
     assert await mails_written_by(began + timedelta(minutes=59)) == []
@@ -622,3 +625,10 @@ async def test_owners_are_mailed_about_withdrawals_by_a_credential_at_once_then_
     letter = security_letter(kind=kind, at=began, facts=facts, account="Loja", app_url="https://app", staff=False)
     assert {"Quantidade", "Valor", "Desde", "Quem fez"} <= set(dict(letter.facts))
     assert await mails_written_by(began + timedelta(hours=9)) == []
+    await env.withdraw("2.00")
+    async with transaction(env.pool) as conn:
+        await note_payouts(conn, REFUND, [ProgramPayout(env.account_id, 70, "another")], now=began)
+    written = await mails_written_by(began + timedelta(hours=9))
+    assert {kind: facts["amount"] for kind, facts in written} == {
+        "program.refunds": brl(70), "program.withdrawals": brl(200)
+    }, "an hour without mails has passed"  # fmt: skip

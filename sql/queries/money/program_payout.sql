@@ -1,8 +1,8 @@
 -- Payouts made over the API, for the notices to the account's owners (commands/money/program_payouts.py).
 
 -- name: note
--- The first payout is notified at once; later ones wait until an hour after the previous notice. Rows are written in
--- key order, as in every batch, to avoid deadlocks.
+-- The first payout is notified at once; later ones wait until an hour after the previous notice, the instant that `take`
+-- has set. Rows are written in key order, as in every batch, to avoid deadlocks.
 INSERT INTO program_payout AS p (account_id, kind, payouts, amount_cents, since, client_id, due_at)
 SELECT g.account_id, :kind, count(*), sum(g.amount_cents), :now, max(g.client_id), :now
 FROM unnest(:paid.account_id::uuid[], :paid.amount_cents::bigint[], :paid.client_id::text[])
@@ -11,8 +11,7 @@ GROUP BY g.account_id
 ORDER BY g.account_id
 ON CONFLICT (account_id, kind) DO UPDATE
 SET payouts = p.payouts + excluded.payouts, amount_cents = p.amount_cents + excluded.amount_cents,
-    since = CASE WHEN p.payouts = 0 THEN excluded.since ELSE p.since END, client_id = excluded.client_id,
-    due_at = greatest(p.due_at, CASE WHEN p.payouts = 0 THEN excluded.due_at ELSE p.due_at END);
+    since = CASE WHEN p.payouts = 0 THEN excluded.since ELSE p.since END, client_id = excluded.client_id;
 
 -- name: take
 -- Takes the notices that are due and resets their counts to zero; rows locked by another worker are skipped.

@@ -100,10 +100,10 @@ SELECT 'mails', count(*), min(due_at) FROM (
     SELECT due_at FROM mail WHERE state = 'waiting' ORDER BY due_at, mail_id LIMIT :limit) AS q;
 
 -- name: bank
--- How far the PIX reconciler has come, how many locations are ready, and how many orders workers hold.
+-- Production: how far the PIX reconciler has come, how many locations are ready, and how many orders workers hold.
 SELECT (SELECT min(until) FROM bank_reconciled WHERE method = 'pix' AND pass = 'new') AS reconciled_until,
        (SELECT coalesce(sum(count), 0)::bigint FROM (SELECT count FROM pix_location WHERE NOT test LIMIT :limit) AS few) AS locations,
-       (SELECT count(*) FROM (SELECT FROM bank_order WHERE state = 'working' LIMIT :limit) AS few) AS working;
+       (SELECT count(*) FROM (SELECT FROM bank_order WHERE state = 'working' AND NOT test LIMIT :limit) AS few) AS working;
 
 -- name: lanes_in_trouble
 -- Production. Reads the whole table, one or two rows per endpoint: only staff open this page.

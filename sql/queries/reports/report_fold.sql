@@ -108,8 +108,8 @@ ON CONFLICT (account_id, day, payment_method, bucket) DO UPDATE SET charges = r.
 WITH counted AS MATERIALIZED (
     SELECT j.account_id, (j.recorded_at AT TIME ZONE 'America/Sao_Paulo')::date AS day, e.type,
            coalesce(j.payload #>> '{payment,method}', j.payload #>> '{fee,method}', p.method, '') AS method, count(*) AS entries, sum(e.amount_cents) AS cents,
-           count(*) FILTER (WHERE e.type = 'payment' AND j.payload #>> '{payment,late}' = 'true') AS late,
-           count(*) FILTER (WHERE e.type = 'payment' AND j.payload #>> '{payment,anomaly}' IS NOT NULL) AS anomalous
+           count(*) FILTER (WHERE j.payload #>> '{payment,late}' = 'true') AS late,
+           count(*) FILTER (WHERE j.payload #>> '{payment,anomaly}' IS NOT NULL) AS anomalous
     FROM journal j
     CROSS JOIN LATERAL jsonb_to_record(j.payload -> 'entry') AS e (type text, amount_cents bigint)
     CROSS JOIN LATERAL jsonb_to_record(coalesce(j.payload -> 'fund', '{}')) AS f (paid_at timestamptz, payment_id uuid)
@@ -142,7 +142,6 @@ WITH counted AS MATERIALIZED (
                        AND p.payment_id = f.payment_id
     CROSS JOIN LATERAL unnest(ARRAY[j.account_id, '00000000-0000-0000-0000-000000000000']) AS a (account_id)
     WHERE j.journal_id = ANY(:journal_ids) AND NOT j.test AND j.payload ? 'refund'
-      AND j.kind IN ('refund.created', 'refund.succeeded', 'refund.failed')
     GROUP BY 1, 2, 3, 4
 )
 INSERT INTO report_refund AS r (account_id, day, method, what, refunds, cents)

@@ -7,6 +7,7 @@ import secrets
 import subprocess
 import sys
 from collections.abc import AsyncIterator
+from datetime import datetime, timedelta
 from typing import Any
 from uuid import UUID
 
@@ -14,8 +15,18 @@ import asyncpg
 import pytest
 
 from cli import running
+from cli.backups.recover import _since
 from commands.bank_orders.kinds import OrderLane
 from commands.charges.control_numbers import take_block
+from commands.money.recovery import (
+    DifferencesLeft,
+    NotBegun,
+    NotCompared,
+    begin_recovery,
+    note_comparison,
+    recovery_state,
+    release_payouts,
+)
 from commands.money.withdraw import NewWithdrawal, create_withdrawal
 from domain.instants import to_millisecond
 from domain.merchants.fees import NO_FEES
@@ -79,11 +90,11 @@ class Restored:
             )
         return withdrawal_id.hex
 
-    async def order_refund(self, account_id: UUID, kind: str, *, cents: int) -> None:
+    async def order_refund(self, account_id: UUID, kind: str, *, cents: int, test: bool = False) -> None:
         await self.pool.execute(
             "INSERT INTO bank_order (order_id, account_id, test, bank, kind, request, due_at, created_at)"
-            " VALUES ($1, $2, false, '001', $3, jsonb_build_object('amount_cents', $4::bigint), now(), now())",
-            new_id(), account_id, kind, cents,
+            " VALUES ($1, $2, $5, '001', $3, jsonb_build_object('amount_cents', $4::bigint), now(), now())",
+            new_id(), account_id, kind, cents, test,
         )  # fmt: skip
 
     async def refunds_claimed(self) -> list[str]:
@@ -125,6 +136,7 @@ async def test_payouts_of_a_restored_database_are_held_until_compared_with_the_b
     asked = await restored.withdraw(account_id)
     await restored.order_refund(account_id, "refund_transfer", cents=500)
     await restored.order_refund(account_id, "refund_return", cents=70)
+    await restored.order_refund(account_id, "refund_transfer", cents=9, test=True)
     assert await restored.sent() == []
     assert await restored.refunds_claimed() == ["refund_return"], (
         "a return of the original payment is idempotent at the bank, and is not held"
@@ -146,8 +158,53 @@ async def test_payouts_of_a_restored_database_are_held_until_compared_with_the_b
     state = restored.recover("status")
     assert state["held"] is False
     assert "compared by Ana" in state["released_by"]
-    assert "released before" in restored.recover("release", "--compared-by", "Ana", code=1)
+    again = restored.recover("release", "--compared-by", "Ana", "--differences", "1", code=1)
+    assert "released before" in again
     assert await verify(restored.url) == []
+
+
+async def test_a_recovery_goes_on_until_every_restore_is_compared_and_released(restored: Restored) -> None:
+    """The server is restored again before it was released, to an instant that still has the first recovery; and the
+    operator names a wrong instant first."""
+    now = utc_now().replace(microsecond=0)
+    earlier = (now - timedelta(days=2)).isoformat()
+
+    async def begin(instant: str) -> None:
+        assert await begin_recovery(conn, instant, numbers=1, by="Ana", now=utc_now())
+
+    async def compared(differences: int) -> None:
+        await note_comparison(conn, since=now, booked=1, differences=differences, by="Ana", now=utc_now())
+
+    async def release(differences: int) -> None:
+        await release_payouts(conn, differences=differences, by="Ana", now=utc_now())
+
+    conn = await asyncpg.connect(restored.owner_url)
+    try:
+        await begin(earlier)
+        state = await recovery_state(conn)
+        assert (state.restored_to, state.began_at, state.open) == (INSTANT, None, [earlier])
+        with pytest.raises(NotBegun):
+            await release(0)
+        await begin(INSTANT)
+        state = await recovery_state(conn)
+        assert _since(None, state.open) == datetime.fromisoformat(earlier) - timedelta(hours=1)
+        await compared(1)
+        with pytest.raises(DifferencesLeft):
+            await release(0)
+        await begin((now - timedelta(days=1)).isoformat())
+        with pytest.raises(NotCompared):
+            await release(1)
+        assert await conn.fetchval("SELECT count(*) FROM recovery WHERE released_at IS NOT NULL") == 0
+        await compared(1)
+        await release(1)
+        state = await recovery_state(conn)
+        assert (state.held, state.open, state.released_by) == (False, [], "Ana")
+        with pytest.raises(NotBegun):
+            await release(1)
+        with pytest.raises(NotBegun):
+            await compared(0)
+    finally:
+        await conn.close()
 
 
 async def test_no_boleto_number_is_handed_out_again_after_a_restore(restored: Restored) -> None:

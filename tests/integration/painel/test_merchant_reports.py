@@ -63,16 +63,27 @@ async def test_the_conversion_report_counts_issued_charges_that_were_paid_expire
 
 async def test_test_charges_are_counted_in_the_test_section_alone(shop: Any) -> None:
     owner, books, *_ = shop
-    await books.charge(700, test=True)
+    open_doc = await books.charge(700, test=True)
     await books.paid(await books.charge(300, test=True))
     today = datetime.now(SAO_PAULO).date()
     text = (await owner.opened("/painel/teste/relatorios/conversao")).text
     assert f"{today:%d/%m/%Y} 2 R${NBSP}10,00 1 R${NBSP}3,00 50,00% 1 0 0 0" in text
+    overdue = "UPDATE charge SET expires_at = now() - interval '1 second' WHERE charge_id = $1"
+    await books.pool.execute(overdue, UUID(open_doc.charge_id))
+    text = (await owner.opened("/painel/teste/relatorios/conversao")).text
+    assert f"{today:%d/%m/%Y} 2 R${NBSP}10,00 1 R${NBSP}3,00 50,00% 0 1 0 0" in text, (
+        "expired, as in the list of charges"
+    )
     assert "Nenhuma cobrança neste período" in (await owner.opened("/painel/relatorios/conversao")).text
     doc = await books.charge(test=True)
     due = "UPDATE read_charge SET due_date = $2 WHERE charge_id = $1"
     await books.pool.execute(due, UUID(doc.charge_id), today)
     assert f"Em aberto, vence hoje 1 R${NBSP}10,00" in (await owner.opened("/painel/teste/relatorios/vencimentos")).text
+    await books.pool.execute(overdue, UUID(doc.charge_id))
+    file = (await owner.opened("/painel/teste/relatorios/vencimentos.csv")).html
+    assert [line for line in file.splitlines()[1:] if not line.endswith(";0;0,00")] == [
+        '"Expirado, vencido há até 7 dias";1;10,00'
+    ]
     assert (await owner.get("/painel/teste/relatorios/meses")).status == 404
 
 

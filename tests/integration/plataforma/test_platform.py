@@ -13,13 +13,14 @@ import openpyxl
 import pytest
 import pytest_asyncio
 
+from commands.bank_orders.kinds import OrderKind, OrderLane
 from commands.merchants.integrators import create_integrator, set_integrator
 from commands.merchants.merchants import create_merchant
 from commands.people.staff import add_staff
 from commands.webhooks.endpoint import set_endpoint
 from domain.brazilian import brl, span
 from domain.instants import SAO_PAULO
-from readmodels.dashboard.platform import queues
+from readmodels.dashboard.platform import bank_state, queues
 from readmodels.reports.compare import whole
 from readmodels.reports.integrators import find_integrator
 from readmodels.reports.report import ask
@@ -653,3 +654,39 @@ async def test_failing_or_paused_receivers_and_sandboxes_do_not_count_as_webhook
     for state in ("pending", "held"):
         assert await change_of_queues(test=True, lane="broken", state=state) == {}
     assert [span(timedelta(seconds=each)) for each in (59, 2339, 9000, 400_000)] == ["59 s", "38 min", "2 h", "4 dias"]
+
+
+async def test_the_first_page_counts_orders_and_hints_that_wait_in_production(conn: Any) -> None:
+    account_id = (
+        await create_merchant(conn, name="Loja", address=True, kyc="approved", now=datetime.now(UTC))
+    ).account_id
+    before = {each.name: each.waiting for each in await queues(conn)}
+    working = (await bank_state(conn)).working
+
+    async def change(*, kind: str, test: bool = False, state: str = "waiting") -> tuple[dict[str, int], int]:
+        begun = conn.transaction()
+        await begun.start()
+        await conn.execute(
+            "INSERT INTO bank_order (order_id, account_id, test, bank, kind, request, state, due_at, created_at)"
+            " VALUES ($1, $2, $3, '001', $4, '{}', $5, now(), now())",
+            new_id(), account_id, test, kind, state,
+        )  # fmt: skip
+        after = {each.name: each.waiting for each in await queues(conn)}
+        held = (await bank_state(conn)).working
+        await begun.rollback()
+        return {name: count - before[name] for name, count in after.items() if count != before[name]}, held - working
+
+    lanes = {OrderLane.PIX: "bank_pix", OrderLane.PIX_CHANGE: "bank_pix", OrderLane.REFUND: "bank_refunds",
+             OrderLane.TRANSFER: "bank_refunds"}  # fmt: skip
+    for kind in OrderKind:
+        if kind.lane is not OrderLane.WITHDRAWAL:
+            assert await change(kind=kind) == ({lanes.get(kind.lane, "bank_boletos"): 1}, 0), kind
+        assert await change(kind=kind, test=True) == ({}, 0), kind
+        assert await change(kind=kind, state="working") == ({}, 1), kind
+        assert await change(kind=kind, test=True, state="working") == ({}, 0), kind
+    for about in ("E1", "boleto:1"):
+        await conn.execute(
+            "INSERT INTO bank_hint (bank, about, txid, received_at, due_at) VALUES ('001', $1, '', now(), now())", about
+        )
+    after = {each.name: each.waiting for each in await queues(conn)}
+    assert after["bank_hints"] - before["bank_hints"] == 2

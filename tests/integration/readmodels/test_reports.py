@@ -131,14 +131,30 @@ async def world(pool: Pool, servers: Any) -> World:
     for test in (False, True):
         at = datetime.combine(FIRST, time(0, 0, 0), SAO_PAULO).astimezone(UTC)
         charge_id = await new_charge(pool, merchants[0], 100_000, test=test, at=at)
-        await book_further_payment(pool, charge_id, 100_000, None, now=at)
+        payment = await book_further_payment(pool, charge_id, 100_000, None, now=at)
+        # Late payments, duplicates and refunds of one day, some of them in the totals before the others. The charges of
+        # a merchant differ in nothing but their ids.
+        alike = [
+            await new_charge(pool, merchant, 900, test=test, at=at, code=codes[0])
+            for merchant in (*merchants, *merchants)
+        ]
+        for late_s, charges in ((3_601, alike[:2]), (3_602, alike[2:])):
+            late_at = at + timedelta(seconds=late_s)
+            for late in charges:
+                await book_further_payment(pool, late, 900, codes[0], now=late_at)
+            await book_further_payment(pool, charge_id, 70, None, now=late_at)
+            await refunds(pool, merchants[0], [(charge_id, payment, 10)], test=test, now=late_at)
+            await fold_totals(pool)
     for back in range(DAYS, -1, -1):
         day = TODAY - timedelta(days=back)
-        begins = datetime.combine(day, time(0, 0, 1), SAO_PAULO).astimezone(UTC)
+        # At 22:00 in São Paulo the day in UTC is the next one.
+        begins = datetime.combine(day, time(22 if back % 2 else 0, 0, 1), SAO_PAULO).astimezone(UTC)
         for merchant in merchants:
             await _record_a_day(pool, merchant, begins, codes, chance)
+        if back == DAYS // 2:
+            await post_partner_shares(pool)
     # Seven days back, not three: a boleto due on a holiday before a weekend can still be paid days later.
-    boletos = [(merchants[0], due) for due in (-12, -7, 0, 1, 5, 20, 45)]
+    boletos = [(merchants[0], due) for due in (-12, -7, 0, 1, 5, 20, 45)] + [(merchants[0], 5), (merchants[1], 5)]
     conn: Any
     async with pool.acquire() as conn:
         place: Any = SimpleNamespace(
@@ -156,6 +172,8 @@ async def world(pool: Pool, servers: Any) -> World:
             )
             async with conn.transaction():
                 await expire_charges(conn, [UUID(boleto)], now=datetime.now(UTC), actor="test")
+            if due == 45:
+                await fold_totals(pool)
         paid_boleto = await issue_boleto_in_the_past(place, conn, client, test=False, due_on=TODAY + timedelta(days=3))
         await _pay_boleto(conn, UUID(paid_boleto), 15_000, codes[0])
     await post_partner_shares(pool)
@@ -335,7 +353,7 @@ async def test_boletos_are_counted_in_the_aging_bucket_of_their_due_date(pool: P
     assert found == {
         "open_31_or_more": (1, 1_045),
         "open_8_to_30": (1, 1_020),
-        "open_1_to_7": (2, 1_001 + 1_005),
+        "open_1_to_7": (3, 1_001 + 2 * 1_005),
         "open_today": (1, 1_000),
         "open_past_due": (0, 0),
         "expired_7_or_less": (1, 993),
@@ -343,7 +361,10 @@ async def test_boletos_are_counted_in_the_aging_bucket_of_their_due_date(pool: P
         "expired_31_to_90": (0, 0),
         "expired_91_or_more": (0, 0),
     }
-    assert {row["slips"] for row in await rows_of(pool, "aging", world.merchants[1])} == {0}
+    found = {row["bucket"]: (row["slips"], row["amount"]) for row in await rows_of(pool, "aging", world.merchants[1])}
+    assert {bucket: sums for bucket, sums in found.items() if any(sums)} == {"open_1_to_7": (1, 1_005)}
+    of_all = {row["bucket"]: (row["slips"], row["amount"]) for row in await rows_of(pool, "aging", None)}
+    assert of_all["open_1_to_7"] == (4, 1_001 + 3 * 1_005)
 
 
 async def test_a_boleto_changes_its_aging_bucket_with_its_due_date(pool: Pool, servers: Any) -> None:
@@ -364,7 +385,7 @@ async def test_a_boleto_changes_its_aging_bucket_with_its_due_date(pool: Pool, s
             " jsonb_build_object('due_date', $3::text)))",
             merchant, UUID(boleto), (TODAY + timedelta(days=days)).isoformat(),
         )  # fmt: skip
-    await fold_totals(pool)
+        await fold_totals(pool)
     found = {row["bucket"]: row["slips"] for row in await rows_of(pool, "aging", merchant)}
     assert {bucket: boletos for bucket, boletos in found.items() if boletos} == {"open_31_or_more": 1}
     await rebuild(servers.database_url)  # Brings all read tables up to the journal.
@@ -561,12 +582,19 @@ async def test_a_settlement_adds_up_when_payments_are_booked_while_it_is_read(po
     assert [row[1] async for row in REPORTS["settlement"].rows(lend, asked)] == ["opening", "entry", "closing"]
 
 
-async def test_no_report_counts_sandbox_rows(pool: Pool) -> None:
+async def test_no_report_counts_sandbox_rows(pool: Pool, servers: Any) -> None:
     merchant, partner = await make_account(pool), await create_partner(pool, 1_000)
     await pool.execute("UPDATE account SET fees = $2 WHERE account_id = $1", merchant, msgspec.json.encode(FEES))
     charge_id, payment_id = await paid(pool, merchant, 1_000, partner.integrador_code, test=True)
     await refunds(pool, merchant, [(charge_id, payment_id, 10)], test=True)
     await new_charge(pool, merchant, 500, test=True, code=partner.integrador_code)
+    place: Any = SimpleNamespace(
+        database_url=servers.database_url, secret_key=bytes.fromhex(SECRET_KEY), bank_url="http://127.0.0.1:9"
+    )
+    client: Any = SimpleNamespace(account_id=str(merchant))
+    conn: Any
+    async with pool.acquire() as conn:
+        await issue_boleto_in_the_past(place, conn, client, test=True, due_on=TODAY + timedelta(days=2))
     await post_partner_shares(pool)
     await fold_totals(pool)
     for account_id in (merchant, partner.account_id):

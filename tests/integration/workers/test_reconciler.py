@@ -515,37 +515,50 @@ async def test_a_take_back_of_a_boleto_paid_by_an_unnamed_pix_is_debited_from_th
     context: Context, account: UUID, url: str
 ) -> None:
     now, due = utc_now(), utc_now().astimezone(SAO_PAULO).date() + timedelta(days=5)
-    async with transaction(context.pool) as conn:
-        doc = await issue(
-            conn, context.seal, account, test=False, due=due, now=to_millisecond(now), hybrid=True, amount_cents=5000
-        )
-        number = str(doc.nosso_numero)
-        await conn.execute(
-            "INSERT INTO boleto (account_id, charge_id, bank, number, due_on, registered_at)"
-            " SELECT account_id, charge_id, bank, $2, $3, created_at FROM charge WHERE charge_id = $1",
-            UUID(doc.charge_id), number, due,
-        )  # fmt: skip
-    state = BoletoState(
-        number=number, seu_numero="", status="paid", amount_cents=5000, due_on=due, line="", barcode="",
-        registered_on=now.date(), paid_cents=5000, paid_on=now.astimezone(SAO_PAULO).date(), paid_by_pix=True,
-    )  # fmt: skip
-    await book_boletos(context, BANK, [state])
-    assert await balance(context, account) == 5000
 
-    def listed(paid_at: datetime, *returned: tuple[str, int]) -> ReceivedPix:
+    async def paid_boleto(*, by_pix: bool) -> str:
+        """The number of a boleto whose payment of 50.00 is booked."""
+        async with transaction(context.pool) as conn:
+            doc = await issue(
+                conn, context.seal, account, test=False, due=due, now=to_millisecond(now), hybrid=True,
+                amount_cents=5000,
+            )  # fmt: skip
+            number = str(doc.nosso_numero)
+            await conn.execute(
+                "INSERT INTO boleto (account_id, charge_id, bank, number, due_on, registered_at)"
+                " SELECT account_id, charge_id, bank, $2, $3, created_at FROM charge WHERE charge_id = $1",
+                UUID(doc.charge_id), number, due,
+            )  # fmt: skip
+        state = BoletoState(
+            number=number, seu_numero="", status="paid", amount_cents=5000, due_on=due, line="", barcode="",
+            registered_on=now.date(), paid_cents=5000, paid_on=now.astimezone(SAO_PAULO).date(), paid_by_pix=by_pix,
+        )  # fmt: skip
+        await book_boletos(context, BANK, [state])
+        return number
+
+    def listed(number: str, paid_at: datetime, *returned: tuple[str, int]) -> ReceivedPix:
         return ReceivedPix(
             end_to_end_id=f"E{secrets.token_hex(15)}", txid=f"BOLETO{number}", amount_cents=5000, paid_at=paid_at,
             boleto_number=number,
             returned=tuple(PixReturn(id=id, return_id=None, amount_cents=cents) for id, cents in returned),
         )  # fmt: skip
 
-    paid = listed(now - timedelta(minutes=1), ("MED1", 2000), ("MED2", 3000))
-    for told in (replace(paid, returned=paid.returned[:1]), paid, paid):
+    number, before = await paid_boleto(by_pix=True), now - timedelta(minutes=1)
+    assert await balance(context, account) == 5000
+    paid = listed(number, before, ("MED1", 2000), ("MED2", 3000))
+    await book_pix(context, BANK, [replace(paid, returned=paid.returned[:1])])
+    # A PIX that arrived after the payment was booked belongs to another payment.
+    await book_pix(context, BANK, [listed(number, utc_now() + timedelta(seconds=1), ("MED3", 10))])
+    assert await balance(context, account) == 3000
+    for told in (paid, paid):
         await book_pix(context, BANK, [told])
     assert await balance(context, account) == 0
-    # A PIX that arrived after the payment was booked belongs to another payment.
-    await book_pix(context, BANK, [listed(utc_now() + timedelta(seconds=1), ("MED3", 10))])
-    assert await balance(context, account) == 0
+    # So does a PIX of a boleto whose payment was made by its line.
+    await book_pix(context, BANK, [listed(await paid_boleto(by_pix=False), before, ("MED4", 10))])
+    assert await balance(context, account) == 5000
+    # The id of a return is unique within its PIX only.
+    await book_pix(context, BANK, [listed(await paid_boleto(by_pix=True), before, ("MED1", 20))])
+    assert await balance(context, account) == 9980
     await assert_books_are_clean(url)
 
 

@@ -389,16 +389,18 @@ async def test_answers_of_the_old_address_after_a_move_do_not_count_against_the_
 async def test_holding_and_releasing_in_portions_reach_every_delivery_of_the_lane_and_no_other(
     pool: Pool, conn: Any
 ) -> None:
-    merchant, other = [await create_merchant_with_endpoint(pool, "http://127.0.0.1:1/") for _ in range(2)]
+    merchant, other, paused = [await create_merchant_with_endpoint(pool, "http://127.0.0.1:1/") for _ in range(3)]
     await record_events(pool, merchant, 2)
     await record_events(pool, merchant, test=True)
     await record_events(pool, other)
+    await record_events(pool, paused)
 
     async def states_beside() -> list[str]:
-        """Of the sandbox, and of the other merchant."""
+        """Of the sandbox, of the other merchant, and of the one whose lane stays paused."""
         rows = await conn.fetch(
-            "SELECT state FROM webhook_delivery WHERE account_id = $2 OR account_id = $1 AND test ORDER BY test DESC",
-            merchant.account_id, other.account_id,
+            "SELECT state FROM webhook_delivery WHERE account_id IN ($2, $3) OR account_id = $1 AND test"
+            " ORDER BY test DESC, account_id = $3",
+            merchant.account_id, other.account_id, paused.account_id,
         )  # fmt: skip
         return [row["state"] for row in rows]
 
@@ -418,8 +420,11 @@ async def test_holding_and_releasing_in_portions_reach_every_delivery_of_the_lan
     for left in (True, True, False):
         await hold(conn, now=datetime.now(UTC), lanes_max=1_000, limit=1)
         assert await is_under_way("holding") is left
-    assert await states_beside() == ["pending", "pending"]
-    await conn.execute("UPDATE webhook_delivery SET state = 'held' WHERE account_id = $1 AND test", merchant.account_id)
+    assert await states_beside() == ["pending", "pending", "pending"]
+    await conn.execute(
+        "UPDATE webhook_delivery SET state = 'held' WHERE account_id = $1 AND test OR account_id = $2",
+        merchant.account_id, paused.account_id,
+    )  # fmt: skip
     await set_lane("state = 'open', paused_at = NULL, paused_reason = NULL, releasing_since = now() - '1 h'::interval")
     # A lane without a held delivery takes no place among the lanes of a round.
     await conn.execute(
@@ -438,7 +443,9 @@ async def test_holding_and_releasing_in_portions_reach_every_delivery_of_the_lan
         assert {
             row["sequence"] for row in await conn.fetch(due, merchant.endpoint.endpoint_id, datetime.now(UTC))
         } == sequences
-    assert await states_beside() == ["held", "pending"]
+    assert await states_beside() == ["held", "pending", "held"]
+    second = "SELECT due_at = created_at FROM webhook_delivery WHERE endpoint_id = $1 AND sequence = 2 AND NOT test"
+    assert await conn.fetchval(second, merchant.endpoint.endpoint_id), "due before newer events"
 
 
 async def test_a_delivery_held_for_fourteen_days_is_given_up_and_its_event_stays_in_the_feed(

@@ -16,6 +16,7 @@ from readmodels.reports.merchant import CohortOutcome, SettledMonth, ages, first
 from readmodels.reports.report import By, ReportQuery, ask
 from readmodels.reports.reports import REPORTS
 from sql import Connection
+from web.painel.charges.charge_list import settle
 from web.painel.csv_export import FileAnswer, csv_answer
 from web.painel.lists import ListQuery
 from web.painel.page_request import PageRequest
@@ -47,6 +48,7 @@ class Sheet(Struct, frozen=True):
         query, report_query = _read_query(request, self)
         lines = None
         if report_query is not None:
+            await self._settle(request)
             lines = await totals_in_time(request, lambda conn: self.read(conn, request, report_query))
         values = {
             "sheet": self,
@@ -71,9 +73,15 @@ class Sheet(Struct, frozen=True):
         if report_query is None:
             return request.go(request.here(self.path) + query.link())
         request.spend("files_per_min")
+        await self._settle(request)
         lines = await request.reads.ask(lambda conn: self.read(conn, request, report_query))
         columns = {name: (lambda line, at=at: line[at]) for at, name in enumerate(self.columns)}
         return await answer(request, self.path.rpartition("/")[2], columns, _single_page(lines))
+
+    async def _settle(self, request: PageRequest) -> None:
+        """Records the expiry of overdue charges, so that a report of charges agrees with their list."""
+        if not self.money:
+            await settle(request)
 
 
 async def _single_page(lines: Sequence[Line]) -> AsyncIterator[Sequence[Line]]:
