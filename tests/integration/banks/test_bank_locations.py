@@ -54,7 +54,7 @@ from workers.housekeeping.location_pool import (
     kept,
     needed,
 )
-from workers.orders.pix import drain_orders
+from workers.orders.pix import PixOrderWorker
 
 ACCOUNT = new_id()
 
@@ -608,7 +608,7 @@ async def test_the_qr_code_of_a_sandbox_charge_leads_to_a_signed_payload(context
     assert isinstance(made, Done)
     account = await make_account(context.pool)
     (charge_id,) = await make_charges(context.pool, account, made.value[:1], test=True)
-    await drain_orders(context, Mode.SANDBOX)
+    await PixOrderWorker(context, Mode.SANDBOX).drain()
     async with serving(context.pool) as client, aiohttp.ClientSession() as http:
         path = made.value[0].location.partition("/")[2]
         async with http.get(f"{client}/{path}") as answer:
