@@ -57,7 +57,7 @@ class ApiContext:
         self.buckets = Buckets(self.redis)
         self.request_log = RequestLog(pool)
         self.printer = BoletoPrinter()
-        self.replies = Replies(open_redis(settings.redis_url, blocking=True), pool, settings.secret_key)
+        self.replies = Replies(open_redis(settings.redis_url, blocking=True), pool, self.seal)
         self.reserve = LocationReserve(settings.bank, pool, self.jobs)
         self.keys = UsedKeys(pool)
         self.locks = IdempotencyLocks(self.redis)

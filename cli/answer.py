@@ -17,6 +17,7 @@ from cli.run.child import CannotRun
 
 if TYPE_CHECKING:
     from commands.people.audit import Origin
+    from runtime.cells.directory import Cell
     from runtime.seal import Seal
 
 T = TypeVar("T")
@@ -77,6 +78,13 @@ async def checked_seal(conn: Any) -> "Seal":
     except WrongKey as error:
         raise CannotRun(str(error)) from None
     return seal
+
+
+async def other_cells(conn: Any) -> "list[Cell]":
+    """All cells but home. SECRET_KEY, which opens their addresses, is needed only where there are any."""
+    from runtime.cells.directory import find_numbers, read_cells
+
+    return await read_cells(conn, await checked_seal(conn)) if await find_numbers(conn) else []
 
 
 async def existing_account(conn: Any, account_id: UUID) -> UUID:

@@ -4,13 +4,12 @@ import argparse
 import asyncio
 import os
 import re
-import sys
 from collections.abc import Awaitable, Callable
 from datetime import UTC, datetime
 from typing import Any
 from uuid import UUID
 
-from cli.answer import Commands, answer, checked_seal, connected, family, in_transaction, reaching_postgres
+from cli.answer import Commands, answer, checked_seal, connected, family, in_transaction, reaching_postgres, tell
 from cli.run.child import CannotRun
 from domain.merchants.partners import ALONE_BPS_MAX, needs_second
 from domain.money import reais
@@ -117,7 +116,7 @@ async def _copy_partners_to(home: Any, cell: Any) -> None:
             finally:
                 await conn.close()
     except DB_UNAVAILABLE:
-        print(f"cell {cell.name} does not answer: its workers will bring this there", file=sys.stderr)
+        tell(f"cell {cell.name} does not answer: its workers will bring this there")
 
 
 def _check_needs_no_second(share_bps: int | None) -> None:

@@ -261,45 +261,35 @@ def pix_key(args: argparse.Namespace) -> int:
 
 def payout_key(args: argparse.Namespace) -> int:
     from commands.merchants.payout_key import ASKED, ask_payout_key
-    from commands.people.audit import SEEN_BY_THE_ACCOUNT, audit_for_account, audit_for_platform
+    from commands.people.audit import SEEN_BY_THE_ACCOUNT, audit_for_account
     from commands.people.tell import mail_owners
     from domain.merchants.payout import PayoutKey
     from domain.withdrawal import masked_key
 
-    by, now = origin(), datetime.now(UTC)
+    by, now, facts = origin(), datetime.now(UTC), {"pix_key": masked_key(args.pix_key)}
 
     async def change(conn: Any) -> None:
         key = PayoutKey(args.pix_key, _without_punctuation(args.document))
         await ask_payout_key(conn, args.account_id, key, by=by.email, by_staff=True, now=now)
-        facts = {"pix_key": masked_key(args.pix_key)}
         mail_facts = {"destination": masked_key(args.pix_key), "by": SEEN_BY_THE_ACCOUNT}
         seal = await checked_seal(conn)
         await mail_owners(conn, args.account_id, "payout_key.proposed", mail_facts, now=now, seal=seal)
-        await audit_for_platform(conn, args.account_id, ASKED, facts, by, now=now)
         await audit_for_account(conn, args.account_id, ASKED, facts, by, now=now)
 
-    in_transaction(change)
-    return answer(
-        args,
-        {"account_id": str(args.account_id), "pix_key": masked_key(args.pix_key), "waits_for": "a member of staff"},
-    )
+    _change_and_audit(args.account_id, ASKED, facts, change)
+    return answer(args, {"account_id": str(args.account_id), **facts, "waits_for": "a member of staff"})
 
 
 def refunds(args: argparse.Namespace) -> int:
     from commands.merchants.refund_exemption import BOUND, FREED, end_refund_exemption, exempt_refunds
-    from commands.people.audit import audit_for_platform
 
-    by, now, reason = origin(), datetime.now(UTC), args.to_others
-
-    async def change(conn: Any) -> None:
-        if reason is None:
-            await end_refund_exemption(conn, args.account_id, by, now=now)
-            await audit_for_platform(conn, args.account_id, BOUND, {}, by, now=now)
-            return
-        await exempt_refunds(conn, args.account_id, reason, by, now=now)
-        await audit_for_platform(conn, args.account_id, FREED, {"reason": reason}, by, now=now)
-
-    in_transaction(change)
+    account_id, by, now, reason = args.account_id, origin(), datetime.now(UTC), args.to_others
+    if reason is None:
+        _change_and_audit(account_id, BOUND, {}, lambda conn: end_refund_exemption(conn, account_id, by, now=now))
+    else:
+        _change_and_audit(
+            account_id, FREED, {"reason": reason}, lambda conn: exempt_refunds(conn, account_id, reason, by, now=now)
+        )
     return answer(args, {"account_id": str(args.account_id), "refunds_to_others": reason is not None})
 
 

@@ -9,7 +9,7 @@ from uuid import UUID
 
 import msgspec
 
-from cli.answer import Commands, answer, checked_seal, connected, existing_account, family, origin
+from cli.answer import Commands, answer, checked_seal, connected, existing_account, family, origin, tell
 from cli.run.child import CannotRun
 
 if TYPE_CHECKING:
@@ -84,4 +84,4 @@ def _is_confirmed() -> bool:
 
 
 def _tell_progress(charges: int) -> None:
-    print(f"{charges} charges", file=sys.stderr)
+    tell(f"{charges} charges")

@@ -26,7 +26,7 @@ def suspend(args: argparse.Namespace) -> int:
 def resume(args: argparse.Namespace) -> int:
     from commands.merchants.pix_suspension import resume_pix
 
-    in_each_cell(args, lambda conn: resume_pix(conn, now=datetime.now(UTC)))
+    in_each_cell(args, resume_pix)
     return answer(args, {"suspended": False})
 
 

@@ -4,7 +4,6 @@ over journal and audit log, or rebuilds the tables."""
 import argparse
 import asyncio
 import re
-import sys
 from collections.abc import Awaitable, Callable, Sequence
 from datetime import date
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -13,7 +12,7 @@ from uuid import UUID
 import msgspec
 
 from cli import running
-from cli.answer import Commands, answer, connected, existing_account, family, in_transaction, reaching_postgres
+from cli.answer import Commands, answer, connected, existing_account, family, in_transaction, reaching_postgres, tell
 from cli.cells.ask import Answers, CellAddress, ask_each, cells_of, takes_all
 from cli.run.child import CannotRun
 from domain.instants import parse_day
@@ -152,10 +151,10 @@ def _verify_all(args: argparse.Namespace, scope: "VerifyScope") -> int:
         if args.account:
             await existing_account(conn, args.account)
 
-        def tell(progress: "VerifyProgress") -> None:
+        def tell_slice(progress: "VerifyProgress") -> None:
             _tell_slice(progress, f"{cell.name}: ")
 
-        found = msgspec.to_builtins(await compare(cell.database_url, scope=scope, progress=tell))
+        found = msgspec.to_builtins(await compare(cell.database_url, scope=scope, progress=tell_slice))
         return [{"cell": cell.name, **each} for each in found]
 
     async def run() -> tuple[Answers[list[dict[str, Any]]], list[dict[str, Any]]]:
@@ -202,7 +201,7 @@ def _show_differences(args: argparse.Namespace, result: dict[str, Any]) -> None:
 
 def _tell_slice(progress: "VerifyProgress", prefix: str = "") -> None:
     differences = f", {progress.differences} differences" if progress.differences else ""
-    print(f"{prefix}{progress.part}: slice {progress.slices}, {progress.rows} rows{differences}", file=sys.stderr)
+    tell(f"{prefix}{progress.part}: slice {progress.slices}, {progress.rows} rows{differences}")
 
 
 def rebuild(args: argparse.Namespace) -> int:
@@ -220,4 +219,4 @@ def rebuild(args: argparse.Namespace) -> int:
 
 
 def _tell_rows(rows: int) -> None:
-    print(f"{rows} journal rows", file=sys.stderr)
+    tell(f"{rows} journal rows")

@@ -1,10 +1,5 @@
-"""Hashes of passwords: argon2id with OWASP's minimum parameters (19 MiB, two passes, one lane).
+"""Hashes of passwords: argon2id with OWASP's minimum parameters (19 MiB, two passes, one lane)."""
 
-Older scrypt hashes are still verified, and replaced at the next sign-in.
-"""
-
-import hashlib
-import hmac
 from typing import Final
 
 from argon2 import PasswordHasher
@@ -12,7 +7,6 @@ from argon2.exceptions import InvalidHashError, VerificationError
 
 _PASSES, _MEMORY_KIB = 2, 19 * 1024
 _HASHER: Final = PasswordHasher(time_cost=_PASSES, memory_cost=_MEMORY_KIB, parallelism=1)
-_SCRYPT_MEMORY_MAX = 64 * 1024 * 1024
 # Verified for unknown e-mails, so that the time does not reveal whether a person exists. It is no password's hash: the
 # time goes into hashing the password that is compared with it.
 _NOBODY: Final = f"$argon2id$v=19$m={_MEMORY_KIB},t={_PASSES},p=1${'A' * 22}${'A' * 43}"
@@ -24,9 +18,7 @@ def hash_password(password: str) -> str:
 
 
 def matches_hash(password: str, stored_hash: str | None) -> bool:
-    """Whether `kept` is this password's hash; None gives False, in the same time. Call it from a thread."""
-    if stored_hash is not None and stored_hash.startswith("scrypt$"):
-        return _scrypt_is_right(password, stored_hash)
+    """Whether `stored_hash` is this password's; None gives False, in the same time. Call it from a thread."""
     try:
         return _HASHER.verify(_NOBODY if stored_hash is None else stored_hash, password) and stored_hash is not None
     except (VerificationError, InvalidHashError):
@@ -35,14 +27,4 @@ def matches_hash(password: str, stored_hash: str | None) -> bool:
 
 def is_outdated(stored_hash: str) -> bool:
     """Whether a new hash would use other parameters."""
-    return stored_hash.startswith("scrypt$") or _HASHER.check_needs_rehash(stored_hash)
-
-
-def _scrypt_is_right(password: str, stored_hash: str) -> bool:
-    _, log_n, r, p, salt, digest = stored_hash.split("$")
-    expected = bytes.fromhex(digest)
-    computed = hashlib.scrypt(
-        password.encode(), salt=bytes.fromhex(salt), n=2 ** int(log_n), r=int(r), p=int(p),
-        maxmem=_SCRYPT_MEMORY_MAX, dklen=len(expected),
-    )  # fmt: skip
-    return hmac.compare_digest(computed, expected)
+    return _HASHER.check_needs_rehash(stored_hash)

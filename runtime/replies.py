@@ -18,7 +18,7 @@ from redis.asyncio import Redis
 
 from runtime.postgres import DB_UNAVAILABLE, Connection, Pool, session
 from runtime.redis import REDIS_UNAVAILABLE
-from runtime.seal import Seal, SecretKeys
+from runtime.seal import Seal
 
 _ID_BYTES = 16
 _HEAD_BYTES = _ID_BYTES + 32
@@ -43,11 +43,11 @@ Look = Callable[[Connection, UUID], Awaitable[bytes | None]]
 class Replies:
     """`redis` must be a client for blocking readers; it is closed together with this object."""
 
-    def __init__(self, redis: Redis, pool: Pool, secret: SecretKeys) -> None:
+    def __init__(self, redis: Redis, pool: Pool, seal: Seal) -> None:
         self.reply_to = f"reply:{secrets.token_urlsafe(16)}"
         self._redis = redis
         self._pool = pool
-        self._keys = Seal(secret).keys(_PURPOSE)  # a worker may have been given a new key before this process, or after
+        self._keys = seal.keys(_PURPOSE)  # a worker may have been given a new key before this process, or after
         self._waiting: dict[UUID, asyncio.Future[bytes]] = {}
         self._redis_is_away = True
         self._reader: asyncio.Task[None] | None = None

@@ -7,8 +7,8 @@ so that they cannot be opened as another kind or in another row's place.
 
 import hmac
 import os
-from collections.abc import Mapping, Sequence
-from functools import lru_cache, partial
+from collections.abc import Sequence
+from functools import lru_cache
 from typing import Final
 
 import structlog
@@ -109,9 +109,7 @@ class Seal:
         self._blind_key = _derive_key(self._secret.keys[-1][1], "index")
         self._salted_cipher: tuple[bytes, AESGCM] | None = None
         self._seals_left = 0
-        # Not of a method: with a reference back to itself, each request's Seal would stay with its ciphers until Python
-        # looks for cycles.
-        self._cipher = lru_cache(_CIPHERS_MAX)(partial(_derive_cipher, self._data_keys))
+        self._cipher = lru_cache(_CIPHERS_MAX)(self._derive_cipher)
         self._unreadable: set[str] = set()
 
     @property
@@ -167,11 +165,10 @@ class Seal:
         """A keyed fingerprint (32 hex digits) to find equal values by without keeping them readable."""
         return hmac.digest(self._blind_key, value.encode(), "sha256").hex()[:32]
 
-
-def _derive_cipher(data_keys: Mapping[int, bytes], salted: bytes) -> AESGCM:
-    # One of 65,536 keys, by the salt: random nonces are safe for 2^32 messages of one key, which at a thousand a second
-    # is fifty days. The salt that is kept for a while is random too, so each key has its share.
-    return AESGCM(hmac.digest(data_keys[salted[0]], salted[1:], "sha256"))
+    def _derive_cipher(self, salted: bytes) -> AESGCM:
+        # One of 65,536 keys, by the salt: random nonces are safe for 2^32 messages of one key, which at a thousand a
+        # second is fifty days. The salt that is kept for a while is random too, so each key has its share.
+        return AESGCM(hmac.digest(self._data_keys[salted[0]], salted[1:], "sha256"))
 
 
 def _derive_key(root: bytes, purpose: str) -> bytes:

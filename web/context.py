@@ -1,4 +1,4 @@
-"""The services that the dashboard's commands need: job queue, reply channel, PIX locations, issuer of boletos.
+"""The services that pages and their commands need: seal, job queue, reply channel, PIX locations, issuer of boletos.
 
 Redis only makes them faster: without Redis a worker finds an order on its next round, and the outcome is polled.
 """
@@ -13,11 +13,13 @@ from litestar import Request
 from commands.bank_orders.boleto_issuer import BoletoIssuer
 from commands.bank_orders.pix_locations import LocationReserve
 from domain.instants import to_millisecond
+from readmodels.cursor import Cursors
 from runtime.jobs import Jobs
 from runtime.limits.addresses import client_key
 from runtime.postgres import Pool
 from runtime.redis import open_redis
 from runtime.replies import Replies
+from runtime.seal import Seal
 from runtime.settings import Settings
 from web.postal import PostalCodes
 
@@ -34,9 +36,11 @@ class WebContext:
         def to_the_millisecond() -> datetime:
             return to_millisecond(now())
 
+        self.seal = Seal(settings.secret_key)
+        self.cursors = Cursors(self.seal.keys("dashboard cursor"))
         self._redis = open_redis(settings.redis_url, blocking=False)
         self.jobs = Jobs(self._redis)
-        self.replies = Replies(open_redis(settings.redis_url, blocking=True), pool, settings.secret_key)
+        self.replies = Replies(open_redis(settings.redis_url, blocking=True), pool, self.seal)
         self.reserve = LocationReserve(settings.bank, pool, self.jobs)
         self.postal_codes = PostalCodes(settings.cep_url)
         self.boletos = BoletoIssuer(settings, pool, self.jobs, self.replies, self.reserve, to_the_millisecond)

@@ -22,7 +22,6 @@ from commands.mail import read_stop_token, stop
 from domain.client_address import HEADERS
 from readmodels.documents.caught_mail import CaughtMail, caught_mail, caught_mails
 from runtime.postgres import session
-from runtime.seal import Seal
 from web.pages import page
 from web.painel.page_request import address_of
 
@@ -70,7 +69,7 @@ async def stop_mails(request: AnyRequest, token: FromPath[str]) -> Response[str]
 async def show_list(request: AnyRequest) -> Response[str]:
     _require_local(request)
     async with session(request.app.state.pool) as conn:
-        mails = await caught_mails(conn, seal=_seal(request))
+        mails = await caught_mails(conn, seal=request.app.state.context.seal)
     return page("mail_list.html", {"mails": mails})
 
 
@@ -99,7 +98,7 @@ MAIL_HANDLERS: list[ControllerRouterHandler] = [ask_to_stop, stop_mails, show_li
 
 
 async def _read_stop_link(request: AnyRequest, token: str) -> tuple[str, tuple[UUID, str]]:
-    target = read_stop_token(token, _seal(request))
+    target = read_stop_token(token, request.app.state.context.seal)
     if target is None:
         raise NotFoundException
     async with session(request.app.state.pool) as conn:
@@ -112,7 +111,7 @@ async def _read_stop_link(request: AnyRequest, token: str) -> tuple[str, tuple[U
 async def _caught_mail(request: AnyRequest, mail_id: UUID) -> CaughtMail:
     _require_local(request)
     async with session(request.app.state.pool) as conn:
-        mail = await caught_mail(conn, mail_id, seal=_seal(request))
+        mail = await caught_mail(conn, mail_id, seal=request.app.state.context.seal)
     if mail is None:
         raise NotFoundException
     return mail
@@ -141,7 +140,3 @@ def _is_from_this_machine(request: AnyRequest) -> bool:
         return ip_address(address_of(request)).is_loopback
     except ValueError:
         return False
-
-
-def _seal(request: AnyRequest) -> Seal:
-    return Seal(request.app.state.settings.secret_key)

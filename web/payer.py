@@ -29,7 +29,6 @@ from readmodels.charges.conditions import CONDITIONS, conditions
 from readmodels.charges.payer_page import PageState, PayerPage, is_public_id, payer_page
 from runtime.limits.addresses import client_key
 from runtime.postgres import session, transaction
-from runtime.seal import Seal
 from web.context import spend
 from web.head import parameter_in
 from web.languages import LANGUAGES, PayerLanguage, language_of
@@ -130,7 +129,7 @@ async def show_boleto(request: Request[Any, Any, Any], public_id: FromPath[str])
     state = request.app.state
     async with session(state.pool) as conn:
         boleto = await boleto_of_link(
-            conn, public_id, seal=Seal(state.settings.secret_key), settings=state.settings, now=state.now()
+            conn, public_id, seal=state.context.seal, settings=state.settings, now=state.now()
         )
         charge = await payer_page(conn, public_id, now=state.now()) if boleto is None or boleto.void else None
     if charge is not None and (words := _void_texts(charge, printed=boleto is not None)):

@@ -21,7 +21,6 @@ from banks.simulated.signing import (
 )
 from commands.sandbox_clock import clock_of_boleto, clock_of_charge
 from runtime.postgres import session
-from runtime.seal import Seal
 from web.context import spend
 
 
@@ -66,9 +65,7 @@ def _is_token(token: str) -> bool:
 
 def _simulated_bank(request: Request[Any, Any, Any]) -> SimulatedBank:
     state = request.app.state
-    return SimulatedBank(
-        state.pool, Seal(state.settings.secret_key), world=SANDBOX, url=state.settings.app_url, now=state.now
-    )
+    return SimulatedBank(state.pool, state.context.seal, world=SANDBOX, url=state.settings.app_url, now=state.now)
 
 
 async def _signed_answer(request: Request[Any, Any, Any], unsigned: bytes | None) -> Response[bytes]:
@@ -85,7 +82,7 @@ async def _signer(request: Request[Any, Any, Any]) -> Signer:
     if signer is None:
         signer = await open_signer(
             state.pool,
-            Seal(state.settings.secret_key),
+            state.context.seal,
             jku=state.settings.app_url + JWKS_PATH,
             now=state.now(),
         )

@@ -6,7 +6,6 @@ So a lost job, a restarted PostgreSQL or a missing Redis costs time and nothing 
 
 import asyncio
 import contextvars
-from collections import defaultdict
 from collections.abc import Awaitable, Callable, Iterable
 from datetime import timedelta
 from functools import partial
@@ -49,8 +48,7 @@ from workers.incoming.sent_transfers import reconcile_sent
 from workers.mail.sender import MailSender, forget_mails, release_mails, write_due_mails
 from workers.orders.boleto import BoletoOrderWorker
 from workers.orders.lease import release_orders
-from workers.orders.pix import drain_orders
-from workers.orders.queue_head import QueueHead
+from workers.orders.pix import PixOrderWorker
 from workers.orders.refund import RefundOrderWorker
 from workers.orders.withdrawal import WithdrawalOrderWorker, withdraw_daily
 from workers.schedules import ScheduleWorker
@@ -92,7 +90,7 @@ def duties(context: Context, dispatcher: WebhookDispatcher, failing: Callable[[]
         duty
         for mode in Mode
         for duty in (
-            Duty(PIX_ORDERS[mode],    partial(drain_orders, context, mode, defaultdict(QueueHead)), 1),
+            Duty(PIX_ORDERS[mode],    PixOrderWorker(context, mode).drain,     1),
             Duty(BOLETO_ORDERS[mode], BoletoOrderWorker(context, mode).drain,  1),
             Duty(REFUND_ORDERS[mode], RefundOrderWorker(context, mode).drain,  1),
             Duty(LOCATION_POOL[mode], LocationPool(context, mode).fill,          5),

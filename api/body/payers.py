@@ -131,8 +131,8 @@ def boleto_payer(
     `names` maps Pagador's field names to those of the body, where the body uses others.
     """
     field = names.get("documento", "pagador.documento")
-    if len(pagador.documento) != PERSON_TYPES.get(pagador.tipoPessoa):
-        digits = PERSON_TYPES.get(pagador.tipoPessoa, "11 or 14")
+    digits = PERSON_TYPES[pagador.tipoPessoa]
+    if len(pagador.documento) != digits:
         person_type = names.get("tipoPessoa", "tipoPessoa").rpartition(".")[2]
         raise Refused(Code.VALIDATION_ERROR, fields={field: f"must be {digits} digits, as {person_type} says"})
     check_document(field, pagador.documento, context, production=production)

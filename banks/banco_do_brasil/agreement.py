@@ -5,7 +5,13 @@ from typing import ClassVar, Final
 
 from msgspec import Struct
 
-from banks.banco_do_brasil.nosso_numero import free_field, number_at_bank, parse_number, printed_number
+from banks.banco_do_brasil.nosso_numero import (
+    free_field,
+    number_at_bank,
+    parse_number,
+    printed_number,
+    with_check_digit,
+)
 from banks.banco_do_brasil.seu_numero import seu_numero
 from domain.boleto.codes import barcode, line
 
@@ -31,7 +37,7 @@ class ConvenioAgreement(Struct, frozen=True, kw_only=True):
 
     @property
     def printed_account(self) -> str:
-        return f"{_checked(f'{self.agencia:04}')} / {_checked(str(self.conta))}"
+        return f"{with_check_digit(f'{self.agencia:04}')} / {with_check_digit(str(self.conta))}"
 
     def number(self, control: int) -> str:
         return number_at_bank(self.convenio, control)
@@ -54,10 +60,3 @@ def boleto_codes(number: str, *, due_on: date, amount_cents: int, carteira: str 
         bank=COMPE, free_field=free_field(convenio, control, carteira), due=due_on, amount_cents=amount_cents
     )
     return code, line(code)
-
-
-def _checked(number: str) -> str:
-    """Return an agency or account with its check digit: modulo 11, weights 9 down to 2 repeating from the right; the
-    digit is the remainder, and 10 is printed X."""
-    remainder = sum(int(digit) * (9 - place % 8) for place, digit in enumerate(reversed(number))) % 11
-    return f"{number}-{'X' if remainder == 10 else remainder}"

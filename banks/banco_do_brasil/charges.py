@@ -10,7 +10,7 @@ from msgspec import Raw, Struct
 
 from banks.banco_do_brasil.pix_list import read_received
 from banks.banco_do_brasil.text import pix_cents, safe_text
-from banks.banco_do_brasil.transport import NOTHING_FOUND, Heard, Transport, read, refusal, unknown
+from banks.banco_do_brasil.transport import Heard, Transport, nothing_found, read, refusal, unknown
 from banks.protocol import DESCRIPTION_CHARACTERS_MAX, Cob, CobState, Cobv, Done, Location, NotFound, Rejected, Unknown
 
 LOCATIONS: Final = ("payloadlocation.read", "payloadlocation.write")
@@ -71,12 +71,7 @@ class ChargesOfKind(Generic[Charge]):
         if isinstance(heard, Heard) and heard.ok:
             found = read(heard, self._shape)
             return found if found is not None and found.txid == txid else Unknown("unreadable charge")
-        # A gateway's 404 page is not the bank saying "no such charge".
-        no = refusal(heard)
-        if no is None or not isinstance(heard, Heard):
-            return unknown(heard)
-        nothing = heard.status == 404 or no.code == NOTHING_FOUND
-        return NotFound() if nothing else unknown(heard)
+        return NotFound() if nothing_found(heard) else unknown(heard)
 
     async def put(self, asked: Cob | Cobv, body: object) -> Charge | Rejected | Unknown:
         """Register a charge and return it as registered; a repetition registers nothing new."""

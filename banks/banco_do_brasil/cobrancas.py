@@ -20,7 +20,7 @@ from banks.banco_do_brasil.agreement import ConvenioAgreement
 from banks.banco_do_brasil.nosso_numero import control_number
 from banks.banco_do_brasil.terms import moved_terms, terms_body
 from banks.banco_do_brasil.text import day_text, fold_for_bank
-from banks.banco_do_brasil.transport import NOTHING_FOUND, PAUSE_S_MAX, Heard, Transport, read, refusal, unknown
+from banks.banco_do_brasil.transport import PAUSE_S_MAX, Heard, Transport, nothing_found, read, refusal, unknown
 from banks.boletos import (
     LINE_MISMATCH,
     NOT_FOUND,
@@ -272,12 +272,12 @@ class Cobrancas:
         }
         heard = await self._transport.ask("GET", self._url, INFO, query=query)
         other = "S:0" if overdue == "N" else None
-        no = refusal(heard)
-        if _empty_404(heard) or (no is not None and (_is_404(heard) or no.code == NOTHING_FOUND)):
+        if _empty_404(heard) or nothing_found(heard):
             return Done(BankPage(items=[], following=other))
         if not isinstance(heard, Heard) or not heard.ok:
             # The error code for a range with too many boletos is not published, so any 400 or 422 counts as that.
-            refused = no is not None and isinstance(heard, Heard) and heard.status in (400, 422)
+            no = refusal(heard)
+            refused = isinstance(heard, Heard) and heard.status in (400, 422)
             return TooWide(no.code) if no is not None and refused else unknown(heard)
         page = read(heard, _List)
         if page is None:
@@ -386,10 +386,7 @@ class Cobrancas:
             if state is None or detail is None:
                 return Unknown("unreadable boleto")
             return _Found(state, detail.numeroInscricaoSacadoCobranca, fresh)
-        no = refusal(heard)
-        if _empty_404(heard) or (no is not None and (_is_404(heard) or no.code == NOTHING_FOUND)):
-            return NotFound()
-        return unknown(heard)
+        return NotFound() if _empty_404(heard) or nothing_found(heard) else unknown(heard)
 
     def _reads_afresh(self, number: str) -> bool:
         """Return whether the bank will read the boleto anew and not repeat an answer, as far as this process knows."""
@@ -471,14 +468,10 @@ def _plainly_done(heard: Heard | Unknown) -> bool:
     return isinstance(heard, Heard) and heard.ok and "numeroContratoCobranca" in (read(heard, dict[str, Any]) or {})
 
 
-def _is_404(heard: Heard | Unknown) -> bool:
-    return isinstance(heard, Heard) and heard.status == 404
-
-
 def _empty_404(heard: Heard | Unknown) -> bool:
     """Whether this is the bank's 404 with an empty body. The body is not documented; a 404 with HTML or with the
     gateway's own JSON does not come from the bank's application."""
-    return _is_404(heard) and isinstance(heard, Heard) and heard.body.strip() in (b"", b"{}", b"[]")
+    return isinstance(heard, Heard) and heard.status == 404 and heard.body.strip() in (b"", b"{}", b"[]")
 
 
 def _line_differs(boleto: NewBoleto, codes: tuple[str, str], barcode: str, line: str) -> Rejected | None:

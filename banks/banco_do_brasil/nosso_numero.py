@@ -45,12 +45,16 @@ def control_number(number: str) -> int | None:
 def printed_number(number: str) -> str:
     """Return the printed form of the 20 characters: "00034534810000000393" -> "34534810000000393-4".
 
-    The check digit appears only on paper: modulo 11, weights 9 down to 2 repeating from the right; the digit is the
-    remainder, and 10 is printed X. ValueError if it is no number of ours.
+    The check digit appears only on paper. ValueError if it is no number of ours.
     """
-    seventeen = _seventeen(*parse_number(number))
-    remainder = sum(int(digit) * (9 - place % 8) for place, digit in enumerate(reversed(seventeen))) % 11
-    return f"{seventeen}-{'X' if remainder == 10 else remainder}"
+    return with_check_digit(_seventeen(*parse_number(number)))
+
+
+def with_check_digit(digits: str) -> str:
+    """Return a nosso numero, agency or account as the bank prints it: modulo 11, weights 9 down to 2 repeating from the
+    right; the check digit is the remainder, and 10 is printed X."""
+    remainder = sum(int(digit) * (9 - place % 8) for place, digit in enumerate(reversed(digits))) % 11
+    return f"{digits}-{'X' if remainder == 10 else remainder}"
 
 
 def free_field(convenio: str, control: int, carteira: str) -> str:

@@ -22,7 +22,7 @@ from banks.banco_do_brasil.charges import (
     said_of,
     state_of,
 )
-from banks.banco_do_brasil.pix_list import Parameters, ReceivedList, instant, read_received
+from banks.banco_do_brasil.pix_list import Parameters, ReceivedList, instant, list_query, read_received
 from banks.banco_do_brasil.transport import NOTHING_FOUND, Heard, Transport, read, refusal, unknown
 from banks.lists import BankPage, TooWide, numbered_page
 from banks.protocol import (
@@ -43,7 +43,6 @@ COB = ("cob.read", "cob.write")
 PIX = ("pix.read",)
 WEBHOOK = ("webhook.read", "webhook.write")
 
-_PER_PAGE = 100
 _REFUSED: Final = "CobOperacaoInvalida"
 _SECONDS: Final = re.compile(r"[0-9]{1,9}")
 _CLOCKS: Final = timedelta(minutes=1)  # allowed difference between the bank's clock and ours
@@ -153,13 +152,7 @@ class ApiPix:
 
     async def _list(self, since: datetime, until: datetime, page: int, of: Mapping[str, str]) -> Heard | Unknown:
         """Request a page of the list. `of` are additional filters, by their names in API Pix."""
-        query = {
-            "inicio": _rfc3339(since),
-            "fim": _rfc3339(until),
-            "paginacao.paginaAtual": str(page),
-            "paginacao.itensPorPagina": str(_PER_PAGE),
-            **of,
-        }
+        query = {**list_query(since, until, page), **of}
         return await self._transport.ask("GET", f"{self._api_url}/pix", PIX, query=query)
 
     def _is_over(self, cob: _Cob) -> bool:
@@ -189,10 +182,6 @@ def _page(heard: Heard, page: int) -> Done[BankPage[ReceivedPix]] | Unknown:
     if not answer.pix:  # the last page, whatever number of pages the bank claims
         return Done(BankPage(items=[], pages=pages))
     return Done(numbered_page(items, unreadable, page=page, pages=pages))
-
-
-def _rfc3339(at: datetime) -> str:
-    return at.strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
 def _lifetime_s(cob: _Cob, expires_at: datetime) -> int | None:

@@ -14,6 +14,7 @@ from banks.received import PixReturn, ReceivedPix
 from domain.documents import well_formed
 from domain.instants import SAO_PAULO
 
+_PER_PAGE: Final = 100
 _OF_BOLETO = re.compile(r"BOLETO([0-9]{17})DATA[0-9]{8}")
 _END_TO_END_ID = re.compile(r"[0-9A-Za-z]{1,64}")
 _GONE_BACK: Final = "DEVOLVIDO"
@@ -94,6 +95,16 @@ def read_received(items: Sequence[Raw], *, txid: str | None = None) -> tuple[lis
         if pix is None or said is None or None in _returns(said):
             unreadable.append(_unreadable(bytes(item)))
     return received, unreadable
+
+
+def list_query(since: datetime, until: datetime, page: int) -> dict[str, str]:
+    """Return the query for a page (from 0) of a list of API Pix over the closed interval."""
+    return {
+        "inicio": since.strftime("%Y-%m-%dT%H:%M:%SZ"),
+        "fim": until.strftime("%Y-%m-%dT%H:%M:%SZ"),
+        "paginacao.paginaAtual": str(page),
+        "paginacao.itensPorPagina": str(_PER_PAGE),
+    }
 
 
 def instant(text: str) -> datetime | None:

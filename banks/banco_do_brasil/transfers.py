@@ -12,9 +12,9 @@ from urllib.parse import quote
 import msgspec
 from msgspec import Raw, Struct
 
-from banks.banco_do_brasil.pix_list import Parameters, instant
+from banks.banco_do_brasil.pix_list import Parameters, instant, list_query
 from banks.banco_do_brasil.text import pix_cents, safe_text
-from banks.banco_do_brasil.transport import NOTHING_FOUND, Heard, Transport, read, refusal, unknown
+from banks.banco_do_brasil.transport import Heard, Transport, nothing_found, read, refusal, unknown
 from banks.lists import BankPage, TooWide, numbered_page, unreadable_item
 from banks.protocol import (
     DESCRIPTION_CHARACTERS_MAX,
@@ -71,7 +71,6 @@ class _SentList(Struct, frozen=True):
     transferencias: list[Raw] = []
 
 
-_PER_PAGE: Final = 100
 _read_listed = msgspec.json.Decoder(_Listed).decode
 
 
@@ -117,13 +116,9 @@ class PixTransfers:
         if self._transfers_url is None:
             return Done(BankPage(items=[]))
         page = int(after or 0)
-        query = {
-            "inicio": since.strftime("%Y-%m-%dT%H:%M:%SZ"),
-            "fim": until.strftime("%Y-%m-%dT%H:%M:%SZ"),
-            "paginacao.paginaAtual": str(page),
-            "paginacao.itensPorPagina": str(_PER_PAGE),
-        }
-        heard = await self._transport.ask("GET", f"{self._transfers_url}/transferencia", RETURNS, query=query)
+        heard = await self._transport.ask(
+            "GET", f"{self._transfers_url}/transferencia", RETURNS, query=list_query(since, until, page)
+        )
         if not isinstance(heard, Heard):
             return heard
         if heard.status in (404, 405, 501):
@@ -176,11 +171,7 @@ class PixTransfers:
         heard = await self._transport.ask("GET", url, RETURNS)
         if isinstance(heard, Heard) and heard.ok:
             return _sent_of(heard, id) or Unknown("unreadable return")
-        # A gateway's 404 page is not the bank saying "no such thing".
-        no = refusal(heard)
-        if no is None or not isinstance(heard, Heard):
-            return unknown(heard)
-        return NotFound() if heard.status == 404 or no.code == NOTHING_FOUND else unknown(heard)
+        return NotFound() if nothing_found(heard) else unknown(heard)
 
 
 def _sent_body(amount_cents: int, description: str | None) -> dict[str, str]:

@@ -263,6 +263,12 @@ def unknown(heard: Heard | Unknown) -> Unknown:
     return heard if isinstance(heard, Unknown) else Unknown(f"HTTP {heard.status}")
 
 
+def nothing_found(heard: Heard | Unknown) -> bool:
+    """Whether the bank itself says that there is no such thing. A gateway's 404 page does not say it."""
+    no = refusal(heard)
+    return no is not None and isinstance(heard, Heard) and (heard.status == 404 or no.code == NOTHING_FOUND)
+
+
 def refusal(heard: Heard | Unknown) -> Rejected | None:
     """Return the bank's own no, in any of its shapes; None for any other answer.
 

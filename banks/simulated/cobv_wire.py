@@ -1,6 +1,5 @@
 """The simulated bank's charges with a due date over HTTP: cobv of API Pix v2."""
 
-import re
 from datetime import date
 from typing import Any, Final
 
@@ -11,15 +10,14 @@ from banks.banco_do_brasil.cobv import terms_value as shown_value
 from banks.protocol import Cobv, NotFound, Rejected
 from banks.simulated.bank import BookedCob
 from banks.simulated.cobvs import REFUSED, REMOVED
-from banks.simulated.wire import Invalid, Wire, asked_json
+from banks.simulated.wire import Invalid, Wire, asked_cents, asked_json
 from domain.boleto.business_days import effective_due_date
 from domain.boleto.terms import DISCOUNTS_MAX, Discount, Fine, Interest, PaymentTerms
 from domain.documents import well_formed
 from domain.instants import SAO_PAULO, parse_day
-from domain.money import PIX_CENTS_MAX, parse_amount, reais
+from domain.money import reais
 
 _TXID: Final = "{txid:[a-zA-Z0-9]{26,35}}"
-_AMOUNT = re.compile(r"[0-9]{1,10}\.[0-9]{2}")
 _VALID_DAYS: Final = 30
 """The standard's default number of days for late payment."""
 _VALID_DAYS_MAX: Final = 999
@@ -174,12 +172,10 @@ def _discounts(value: dict[str, Any], amount_cents: int, due_on: date) -> tuple[
 
 
 def _hundredths(given: object, of: str) -> int:
-    try:
-        if not isinstance(given, str) or _AMOUNT.fullmatch(given) is None:
-            raise ValueError("not as the schema asks")
-        return parse_amount(given, cents_max=PIX_CENTS_MAX)
-    except ValueError:
-        raise _schema(of, given) from None
+    hundredths = asked_cents(given)
+    if hundredths is None:
+        raise _schema(of, given)
+    return hundredths
 
 
 def _day(given: object, of: str) -> date:

@@ -4,24 +4,31 @@ Transfers have an API of this bank's own, under /transfers/v1, in the style of A
 for how long money is under way and whether it arrives are set at /simulated/refund-rules.
 """
 
-import re
 from typing import Any, Final
 
 import msgspec
 from aiohttp import web
 
-from banks.protocol import DESCRIPTION_CHARACTERS_MAX, Rejected
+from banks.protocol import Rejected
 from banks.simulated.requests import Wrong, asked_amount, asked_body, asked_rules
-from banks.simulated.returns import BookedReturn, BookedTransfer, SimulatedReturns
+from banks.simulated.returns import BookedTransfer, SimulatedReturns
 from banks.simulated.shown import shown_return, shown_sent
-from banks.simulated.wire import Invalid, Wire, asked_interval, asked_json, asked_page, shown_paging
+from banks.simulated.wire import (
+    Invalid,
+    Wire,
+    asked_cents,
+    asked_interval,
+    asked_json,
+    asked_page,
+    is_plain_text,
+    shown_paging,
+)
 from banks.transfers import PIX_UNKNOWN, Return, Transfer
 from domain.documents import well_formed
-from domain.money import PIX_CENTS_MAX, parse_amount
+from domain.money import PIX_CENTS_MAX
 from domain.refund import is_pix_key
 
 SETTLE_AFTER_S_MAX: Final = 3600.0
-_AMOUNT = re.compile(r"[0-9]{1,10}\.[0-9]{2}")
 
 
 class ReturnWire:
@@ -58,13 +65,13 @@ class ReturnWire:
             if booked.code == PIX_UNKNOWN:
                 raise Invalid("PixNaoEncontrado", 404, booked.message)
             raise Invalid(booked.code, 400, booked.message, of="devolucao")
-        return web.json_response(self._shown_return(booked), status=201)
+        return web.json_response(shown_return(self._returns, booked), status=201)
 
     async def get_return(self, request: web.Request) -> web.Response:
         booked = await self._returns.booked_return(request.match_info["e2eid"], request.match_info["id"])
         if booked is None:
             raise Invalid("PixDevolucaoNaoEncontrada", 404, "A devolução não foi encontrada.")
-        return web.json_response(self._shown_return(booked))
+        return web.json_response(shown_return(self._returns, booked))
 
     async def put_transfer(self, request: web.Request) -> web.Response:
         kind = "TransferenciaInvalida"
@@ -129,28 +136,21 @@ class ReturnWire:
             raise Wrong(409, booked.message)
         return web.json_response(shown_return(self._returns, booked))
 
-    def _shown_return(self, booked: BookedReturn) -> dict[str, Any]:
-        return shown_return(self._returns, booked)
-
     def _shown_transfer(self, booked: BookedTransfer) -> dict[str, Any]:
         shown = shown_sent(self._returns, booked, done="REALIZADO")
         return {"endToEndId": booked.end_to_end_id, "chave": booked.pix_key, **shown}
 
 
 def _amount(body: dict[str, Any], kind: str) -> int:
-    amount = body.get("valor")
-    try:
-        if not isinstance(amount, str) or _AMOUNT.fullmatch(amount) is None:
-            raise ValueError("not as the schema asks")
-        return parse_amount(amount, cents_max=PIX_CENTS_MAX)
-    except ValueError:
-        raise Invalid(kind, 400, "O valor não respeita o schema.", of="valor", value=str(amount)[:40]) from None
+    amount_cents = asked_cents(body.get("valor"))
+    if amount_cents is None:
+        shown = str(body.get("valor"))[:40]
+        raise Invalid(kind, 400, "O valor não respeita o schema.", of="valor", value=shown)
+    return amount_cents
 
 
 def _description(body: dict[str, Any], kind: str) -> str | None:
     text = body.get("descricao")
-    if text is not None and (
-        not isinstance(text, str) or len(text) > DESCRIPTION_CHARACTERS_MAX or not text.isascii() or "\0" in text
-    ):
+    if text is not None and not is_plain_text(text):
         raise Invalid(kind, 400, "A descrição não respeita o schema.", of="descricao")
     return text

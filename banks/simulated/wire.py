@@ -389,12 +389,9 @@ def _cob(txid: str, body: dict[str, Any], *, now: datetime) -> Cob:
     if _TXID.fullmatch(txid) is None:
         raise Invalid("CobOperacaoInvalida", 400, "O txid não respeita o schema.", of="txid", value=txid[:40])
     amount = _object(body, "valor").get("original")
-    try:
-        if not isinstance(amount, str) or _AMOUNT.fullmatch(amount) is None:
-            raise ValueError("not as the schema asks")
-        cents = parse_amount(amount, cents_max=PIX_CENTS_MAX)
-    except ValueError:
-        raise _schema("cob.valor.original", amount) from None
+    amount_cents = asked_cents(amount)
+    if amount_cents is None:
+        raise _schema("cob.valor.original", amount)
     lifetime_s = _lifetime_s(body)
     key = body.get("chave")
     if not isinstance(key, str) or not 0 < len(key) <= 77:
@@ -403,9 +400,7 @@ def _cob(txid: str, body: dict[str, Any], *, now: datetime) -> Cob:
     if type(location_id) is not int or not 0 < location_id < 2**63:
         raise _schema("cob.loc.id", location_id)
     text = body.get("solicitacaoPagador")
-    if text is not None and (
-        not isinstance(text, str) or len(text) > DESCRIPTION_CHARACTERS_MAX or not text.isascii() or "\0" in text
-    ):
+    if text is not None and not is_plain_text(text):
         raise _schema("cob.solicitacaoPagador", text)
     payer = _object(body, "devedor")
     document = payer.get("cpf") or payer.get("cnpj")
@@ -414,7 +409,7 @@ def _cob(txid: str, body: dict[str, Any], *, now: datetime) -> Cob:
         raise _schema("cob.devedor", document)
     return Cob(
         txid=txid,
-        amount_cents=cents,
+        amount_cents=amount_cents,
         created_at=now,
         expires_in_s=lifetime_s,
         location_id=location_id,
@@ -440,6 +435,21 @@ async def asked_json(request: web.Request) -> dict[str, Any]:
         return msgspec.json.decode(body, type=dict[str, Any])
     except (msgspec.MsgspecError, UnicodeDecodeError):
         raise Invalid("RequisicaoInvalida", 400, "O conteúdo não é JSON.") from None
+
+
+def asked_cents(given: object) -> int | None:
+    """Read an amount, or a percentage in hundredths; None if it breaks the schema."""
+    if not isinstance(given, str) or _AMOUNT.fullmatch(given) is None:
+        return None
+    try:
+        return parse_amount(given, cents_max=PIX_CENTS_MAX)
+    except ValueError:
+        return None
+
+
+def is_plain_text(given: object) -> bool:
+    """Whether this is a text as the schemas of a charge and of sent money ask."""
+    return isinstance(given, str) and len(given) <= DESCRIPTION_CHARACTERS_MAX and given.isascii() and "\0" not in given
 
 
 def _object(body: dict[str, Any], name: str) -> dict[str, Any]:

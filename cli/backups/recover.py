@@ -3,7 +3,6 @@ was compared with the banks."""
 
 import argparse
 import asyncio
-import sys
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -12,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 import msgspec
 
 from cli import running
-from cli.answer import Commands, answer, connected, family, in_transaction, operator, reaching_postgres
+from cli.answer import Commands, answer, connected, family, in_transaction, operator, reaching_postgres, tell
 from cli.run.child import CannotRun
 
 if TYPE_CHECKING:
@@ -154,7 +153,7 @@ class _NoWakes:
 
 
 def _tell_progress(bank: str, subject: str) -> None:
-    print(f"bank {bank}: comparing {subject}", file=sys.stderr)
+    tell(f"bank {bank}: comparing {subject}")
 
 
 def _since(option: str | None, restored_to: Sequence[str]) -> datetime:

@@ -10,7 +10,7 @@ from uuid import UUID
 from msgspec import Struct
 
 from cli import running
-from cli.answer import checked_seal, connected
+from cli.answer import connected, other_cells
 from cli.run.child import CannotRun
 from runtime.cells.number import HOME, cell_of, in_cell
 
@@ -55,11 +55,11 @@ def takes_all(args: argparse.Namespace) -> bool:
 async def cells_of(account_id: UUID | None = None) -> list[CellAddress]:
     """Every cell, home first; with `account_id` the account's cell alone. Home holds the directory: CannotRun while it
     is unavailable."""
-    from runtime.cells.directory import HOME_NAME, find_numbers, read_cells
+    from runtime.cells.directory import HOME_NAME
 
     system = running.find()
     async with connected() as conn:
-        others = await read_cells(conn, await checked_seal(conn)) if await find_numbers(conn) else []
+        others = await other_cells(conn)
     cells = [CellAddress(HOME, HOME_NAME, system.need("database_url"), system.need("database_report_url"))]
     cells += [
         CellAddress(each.number, each.name, each.addresses.database_url, each.addresses.report_url) for each in others

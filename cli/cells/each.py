@@ -5,14 +5,13 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from typing import Any
 
-from cli.answer import checked_seal, connected, reaching_postgres
+from cli.answer import connected, other_cells, reaching_postgres
 from cli.run.child import CannotRun
 
 
 def in_each_cell(args: argparse.Namespace, command: Callable[[Any], Awaitable[object]]) -> None:
     """Runs the command in a transaction of each cell's database, home first; with --cell in that cell alone. It must be
     repeatable: an unavailable cell ends the run after earlier cells have committed."""
-    from runtime.cells.directory import find_numbers, read_cells
     from runtime.cells.number import current_cell, in_cell
     from runtime.postgres import connect
 
@@ -22,7 +21,7 @@ def in_each_cell(args: argparse.Namespace, command: Callable[[Any], Awaitable[ob
                 await command(conn)
             if args.cell is not None or current_cell():
                 return
-            others = await read_cells(conn, await checked_seal(conn)) if await find_numbers(conn) else []
+            others = await other_cells(conn)
         for cell in others:
             try:
                 with in_cell(cell.number), reaching_postgres():

@@ -5,9 +5,8 @@ from collections.abc import Callable
 import asyncpg
 from msgspec import Struct
 
-from cli.answer import checked_seal
+from cli.answer import other_cells
 from runtime.cells.addresses import as_role_of
-from runtime.cells.directory import find_numbers, read_cells
 from runtime.postgres import connect
 from sql.migrate import migrate
 
@@ -24,7 +23,7 @@ async def migrate_cells(home_url: str, owner_url: str, tell: Callable[[str], Non
     are unavailable are skipped and reported in `away`. Other errors of a cell's migration are raised."""
     conn = await connect(home_url)
     try:
-        cells = await read_cells(conn, await checked_seal(conn)) if await find_numbers(conn) else []
+        cells = await other_cells(conn)
     finally:
         await conn.close()
     applied: dict[str, list[str]] = {}

@@ -11,10 +11,9 @@ Money that the bank's list of PIX does not explain never gets an endToEndId.
 
 from collections.abc import Collection, Mapping, Sequence
 from datetime import date, datetime, timedelta
-from itertools import accumulate
 from uuid import UUID
 
-from msgspec import Struct, structs
+from msgspec import Struct
 
 import sql
 from banks.boletos import BoletoState
@@ -87,9 +86,8 @@ async def confirm_boletos(
         return {}
     charges, boletos = await _lock_boletos(conn, sorted(received), bank=bank)
     with_new_money = [each for each in boletos if received[each.number].paid_cents > each.booked_cents]
-    if not with_new_money:
-        return {}
-    confirmations = {}
+    confirmations: list[Confirmation] = []
+    numbers: list[str] = []  # of each confirmation
     booked_totals = {}
     for each in with_new_money:
         state, charge = received[each.number], charges[each.charge_id]
@@ -106,15 +104,12 @@ async def confirm_boletos(
         )
         if each.number in patient and any(_may_be_several(part, amount_cents) for part in parts):
             continue
-        confirmations[each.number] = _confirmations(state, each, parts, agreed, clock)
+        confirmations += _confirmations(state, each, parts, agreed, clock, request_id=request_ids.get(each.number))
+        numbers += [each.number] * len(parts)
         booked_totals[each.number] = state.paid_cents
     if not booked_totals:
         return {}
-    numbers = [number for number, of_boleto in confirmations.items() for _ in of_boleto]
-    booked = [each for of_boleto in confirmations.values() for each in of_boleto]
-    numbered = zip(numbers, booked, strict=True)
-    with_request_ids = [structs.replace(each, request_id=request_ids.get(number)) for number, each in numbered]
-    outcomes = await confirm_payments(conn, with_request_ids, now=now, seal=seal, fees=fees)
+    outcomes = await confirm_payments(conn, confirmations, now=now, seal=seal, fees=fees)
     await store_booked_totals(conn, bank=bank, numbers=list(booked_totals), booked_cents=list(booked_totals.values()))
     return dict(zip(numbers, outcomes, strict=True))
 
@@ -189,38 +184,41 @@ def _agreed_amount(boleto: _BookedBoleto, amount_cents: int) -> Agreed:
 
 
 def _confirmations(
-    state: BoletoState, boleto: _BookedBoleto, parts: Sequence[Part], agreed: Agreed, now: datetime
+    state: BoletoState,
+    boleto: _BookedBoleto,
+    parts: Sequence[Part],
+    agreed: Agreed,
+    now: datetime,
+    *,
+    request_id: str | None,
 ) -> list[Confirmation]:
-    totals = accumulate((part.amount_cents for part in parts), initial=boleto.booked_cents)
-    return [
-        _confirmation(state, boleto, part, before_cents, agreed, now)
-        for part, before_cents in zip(parts, totals, strict=False)
-    ]
-
-
-def _confirmation(
-    state: BoletoState, boleto: _BookedBoleto, part: Part, before_cents: int, agreed: Agreed, now: datetime
-) -> Confirmation:
-    pix, by_pix = part.pix, part.pix is not None or part.by_pix
-    paid_at = _paid_at(state, now) if pix is None else min(pix.paid_at, now)
-    # The interest, fine and discount that the bank reports for the boleto belong to its first payment.
-    reported = Parts(state.interest_cents, state.fine_cents, state.discount_cents) if before_cents == 0 else None
-    return Confirmation(
-        charge_id=boleto.charge_id,
-        end_to_end_id=None if pix is None else pix.end_to_end_id,
-        amount_cents=part.amount_cents,
-        paid_at=paid_at,
-        payer_name=None if pix is None else pix.payer_name,
-        payer_document=None if pix is None else pix.payer_document,
-        boleto=BoletoPaymentFacts(
-            source=f"{state.number}/{before_cents + part.amount_cents}",
-            method="pix" if by_pix else "boleto",
-            nosso_numero=state.number,
-            txid=state.txid if by_pix else None,
-        ),
-        owed=agreed.owed(part.amount_cents, paid_at, reported),
-        integrador_code=boleto.integrador_code,
-    )
+    confirmations = []
+    total_cents = boleto.booked_cents
+    for part in parts:
+        pix, by_pix = part.pix, part.pix is not None or part.by_pix
+        paid_at = _paid_at(state, now) if pix is None else min(pix.paid_at, now)
+        # The interest, fine and discount that the bank reports for the boleto belong to its first payment.
+        reported = Parts(state.interest_cents, state.fine_cents, state.discount_cents) if total_cents == 0 else None
+        total_cents += part.amount_cents
+        confirmation = Confirmation(
+            charge_id=boleto.charge_id,
+            end_to_end_id=None if pix is None else pix.end_to_end_id,
+            amount_cents=part.amount_cents,
+            paid_at=paid_at,
+            payer_name=None if pix is None else pix.payer_name,
+            payer_document=None if pix is None else pix.payer_document,
+            boleto=BoletoPaymentFacts(
+                source=f"{state.number}/{total_cents}",
+                method="pix" if by_pix else "boleto",
+                nosso_numero=state.number,
+                txid=state.txid if by_pix else None,
+            ),
+            owed=agreed.owed(part.amount_cents, paid_at, reported),
+            integrador_code=boleto.integrador_code,
+            request_id=request_id,
+        )
+        confirmations.append(confirmation)
+    return confirmations
 
 
 def _paid_at(state: BoletoState, now: datetime) -> datetime:

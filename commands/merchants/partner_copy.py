@@ -4,7 +4,6 @@ A copy follows home by the partners' versions. It lags by seconds, or for as lon
 meanwhile is unknown in the other cells, and payments booked before a changed share arrives accrue the old share.
 """
 
-from collections.abc import Sequence
 from datetime import datetime
 from typing import Final
 from uuid import UUID
@@ -51,13 +50,9 @@ async def copy_partners(home: Connection, cell: Connection) -> int:
         return 0
     shares = await _find_shares(home, codes=[each.integrador_code for each in partners])
     async with cell.transaction():
-        await _store_copy(cell, partners, shares)
+        await _upsert_partners(cell, partners=partners, shares=shares)
+        await _set_copied_version(cell, version=partners[-1].version)
     return len(partners)
-
-
-async def _store_copy(cell: Connection, partners: Sequence[_Partner], shares: Sequence[_Share]) -> None:
-    await _upsert_partners(cell, partners=partners, shares=shares)
-    await _set_copied_version(cell, version=partners[-1].version)
 
 
 async def account_exists(home: Connection, account_id: UUID, *, seal: Seal) -> bool:

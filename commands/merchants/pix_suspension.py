@@ -16,7 +16,7 @@ async def suspend_pix(conn: Connection, *, now: datetime) -> None:
     await _suspend(conn, now=now)
 
 
-async def resume_pix(conn: Connection, *, now: datetime) -> None:
+async def resume_pix(conn: Connection) -> None:
     await _resume(conn)
 
 

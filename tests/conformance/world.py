@@ -322,7 +322,7 @@ class World:
             try:
                 yield
             finally:
-                await resume_pix(conn, now=now)
+                await resume_pix(conn)
 
     @asynccontextmanager
     async def key_in_progress(self, mode: str, key: str) -> AsyncIterator[None]:

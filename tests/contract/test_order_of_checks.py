@@ -243,7 +243,7 @@ async def test_idempotency_lookup_then_suspension_then_account_id_are_checked(ap
             sandbox = await api.post(PIX, api.pix(), token=await api.token(), key=secrets.token_hex(8))
             malformed = await api.post(PIX, api.pix(amount="0"), token=token, key=secrets.token_hex(8))
         finally:
-            await resume_pix(conn, now=now)
+            await resume_pix(conn)
     assert (again.status, sandbox.status) == (200, 201)
     assert other.code() == "IDEMPOTENCY_KEY_REUSED"
     assert new.code() == foreign.code() == "PIX_AVULSO_SUSPENDED"
@@ -270,7 +270,7 @@ async def test_a_replay_and_a_suspension_are_answered_without_the_bank(servers: 
                 await suspend_pix(conn, now=now)
                 refused = await api.post(PIX, api.pix(), token=token, key=secrets.token_hex(8))
             finally:
-                await resume_pix(conn, now=now)
+                await resume_pix(conn)
                 await conn.executemany(
                     "INSERT INTO pix_location (test, bank, location_ids, locations) VALUES ($1, $2, $3, $4)",
                     [(row["test"], row["bank"], row["location_ids"], row["locations"]) for row in kept],

@@ -694,7 +694,7 @@ async def test_a_pix_number_waits_until_pix_is_resumed(world: World, pool: Pool)
         assert (await world.get(made["schedule_id"]))["failure"]["code"] == "PIX_AVULSO_SUSPENDED"
     finally:
         async with transaction(pool) as conn:
-            await resume_pix(conn, now=world.now)
+            await resume_pix(conn)
     await world.work(world.now + RETRIES[0])
     assert [each["state"] for each in await world.charges(made["schedule_id"])] == ["issued"]
 
@@ -712,7 +712,7 @@ async def test_numbers_that_wait_for_pix_to_be_resumed_use_up_no_locations(world
         assert await pool.fetchval(ready) == before
     finally:
         async with transaction(pool) as conn:
-            await resume_pix(conn, now=world.now)
+            await resume_pix(conn)
     await world.work(world.now + RETRIES[1])
     assert await pool.fetchval(ready) == before - 1
 

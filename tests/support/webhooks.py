@@ -235,7 +235,7 @@ async def webhook_worker(
     **more: str,
 ) -> AsyncIterator[WebhookWorker]:
     """A worker that has only the webhook duties; `more` are environment variables."""
-    settings = settings_of(redis_url, delays_s, **more)
+    settings = msgspec.structs.replace(settings_of(redis_url, delays_s, **more), webhook_lease_s=lease_s)
     await _end_deliveries_of_other_keys(pool)
     async with AsyncExitStack() as opened:
         redis = open_redis(redis_url, blocking=False)
@@ -257,7 +257,7 @@ async def webhook_worker(
             worker="test",
             stopping=runner.stopping,
         )
-        dispatcher = WebhookDispatcher(context, http, wake=partial(runner.wake, WEBHOOKS), lease_s=lease_s)
+        dispatcher = WebhookDispatcher(context, http, wake=partial(runner.wake, WEBHOOKS))
         runner.add(
             [
                 Duty(WEBHOOKS, dispatcher.drain, every_s),

@@ -278,7 +278,7 @@ class Service:
 
     async def resume(self) -> None:
         async with self.pool.acquire() as conn, conn.transaction():
-            await resume_pix(conn, now=self.clock.now())
+            await resume_pix(conn)
 
     async def pay_at_bank(self, **asked: Any) -> int:
         """A payer pays at the production bank. Returns the status of its answer."""

@@ -116,22 +116,22 @@ async def walk(
     The previous page is read from the same index in the opposite order. Refused(CURSOR_INVALID) for a cursor of another
     list, account, filter or direction.
     """
-    bound = [name, request.owner, filters]
+    bound, cursors = [name, request.owner, filters], request.context.cursors
     previous_cursor, next_cursor = query.value(_PREVIOUS), query.value(_NEXT)
     if previous_cursor:
         opposite = SortOrder.ASC if order is SortOrder.DESC else SortOrder.DESC
-        fetched, ended_at = await fetch(opposite, request.cursors.read(previous_cursor, position, [*bound, _PREVIOUS]))
+        fetched, ended_at = await fetch(opposite, cursors.read(previous_cursor, position, [*bound, _PREVIOUS]))
         rows = list(fetched)[::-1]
         has_previous, has_next = ended_at is not None, True
     else:
         fetched, ended_at = await fetch(
-            order, request.cursors.read(next_cursor, position, [*bound, _NEXT]) if next_cursor else None
+            order, cursors.read(next_cursor, position, [*bound, _NEXT]) if next_cursor else None
         )
         rows = list(fetched)
         has_previous, has_next = bool(next_cursor), ended_at is not None
 
     def link(direction: str, row_position: Position) -> str:
-        return query.link(**{direction: request.cursors.write(row_position, [*bound, direction])})
+        return query.link(**{direction: cursors.write(row_position, [*bound, direction])})
 
     first, last = (at(rows[0]), at(rows[-1])) if rows else (None, None)
     if previous_cursor:

@@ -31,7 +31,6 @@ from domain.merchants.staff import PLATFORM
 from domain.mode import Mode, Owner
 from domain.payer import MASKED, WHOLE, PayerView
 from domain.sandbox_clock import on_clock
-from readmodels.cursor import Cursors
 from readmodels.dashboard.charge import ACTOR
 from runtime.cells.directory import HOME_NAME
 from runtime.cells.number import HOME, cell_of_hex, current_cell
@@ -118,9 +117,8 @@ class PageRequest:
         self.reads: Reads = state.reads
         self.shares: Shares = state.shares
         self.settings: Settings = state.settings
-        self.seal = Seal(self.settings.secret_key)
         self.context: WebContext = state.context
-        self.cursors = Cursors(self.seal.keys("dashboard cursor"))
+        self.seal = self.context.seal
         self.now: datetime = to_millisecond(state.now())
         self.files = files or {}
         self._form = form
@@ -243,13 +241,13 @@ class PageRequest:
             action=action,
             subject=subject,
             facts=facts if cell_of_hex(self.cookie) in (None, current_cell()) else {"staff_of": HOME_NAME, **facts},
-            address_hash=address_hash(self.http, self.seal),
+            address_hash=address_hash(self.http),
             request_id=self.request_id,
         )
 
     @property
     def origin(self) -> Origin:
-        return Origin(self.session.email, address_hash(self.http, self.seal), self.request_id)
+        return Origin(self.session.email, address_hash(self.http), self.request_id)
 
     @property
     def form_id(self) -> UUID:
@@ -335,10 +333,10 @@ def csrf_token(seal: Seal, cookie: str) -> str:
     return hmac.new(seal.key("dashboard form"), cookie.encode(), "sha256").hexdigest()
 
 
-async def read_upload(request: AnyRequest, seal: Seal, cookie: str) -> tuple[Form, Files]:
+async def read_upload(request: AnyRequest, cookie: str) -> tuple[Form, Files]:
     """Reads a form that may send a file; without a file it may be multipart or URL-encoded."""
     if not request.headers.get("content-type", "").lower().startswith("multipart/form-data"):
-        return await read_form(request, seal, cookie), {}
+        return await read_form(request, cookie), {}
     if request.headers.get("sec-fetch-site") not in _OWN_SITES:
         raise ForeignForm
     form: Form = {}
@@ -355,17 +353,18 @@ async def read_upload(request: AnyRequest, seal: Seal, cookie: str) -> tuple[For
             raise ClientException
         else:
             form.setdefault(name, []).append(value)
-    _check_csrf_token(form, seal, cookie)
+    _check_csrf_token(request, form, cookie)
     return form, files
 
 
-def _check_csrf_token(form: Form, seal: Seal, cookie: str) -> None:
+def _check_csrf_token(request: AnyRequest, form: Form, cookie: str) -> None:
+    seal: Seal = request.app.state.context.seal
     token = form.get("csrf", [""])[0]
     if not cookie or not hmac.compare_digest(token.encode(), csrf_token(seal, cookie).encode()):
         raise ForeignForm
 
 
-async def read_form(request: AnyRequest, seal: Seal, cookie: str) -> Form:
+async def read_form(request: AnyRequest, cookie: str) -> Form:
     """Returns the fields of one of our forms; 403 if it was not shown to this browser, 400 if the body is no form."""
     if request.headers.get("sec-fetch-site") not in _OWN_SITES:
         raise ForeignForm
@@ -382,7 +381,7 @@ async def read_form(request: AnyRequest, seal: Seal, cookie: str) -> Form:
         if len(value) > FIELD_MAX or "\0" in value:
             raise ClientException
         form.setdefault(name, []).append(value)
-    _check_csrf_token(form, seal, cookie)
+    _check_csrf_token(request, form, cookie)
     return form
 
 
@@ -396,5 +395,6 @@ def address_of(request: AnyRequest) -> str:
     return client_address(peer, request.headers.getall(header, []), header=header, trusted=settings.trusted_proxies)
 
 
-def address_hash(request: AnyRequest, seal: Seal) -> str:
+def address_hash(request: AnyRequest) -> str:
+    seal: Seal = request.app.state.context.seal
     return seal.blind(f"audit address {address_of(request)}")

@@ -23,7 +23,6 @@ from domain.mode import Mode
 from runtime.cells.number import HOME, cell_of_hex, current_cell
 from runtime.limits.shares import Shares
 from runtime.postgres import Pool, session
-from runtime.seal import Seal
 from web.cells import chosen_cell, form_key, home_of
 from web.painel.auth.entry_form import chosen_cell_mark, forget_choice
 from web.painel.auth.kept_form import keep
@@ -123,8 +122,9 @@ def _handler(page: Page, grants: dict[str, Grant]) -> HTTPRouteHandler:
         state = request.app.state
         section = page.section
         cookie = cookie_of(request, section)
-        seal = Seal(state.settings.secret_key)
-        chosen = chosen_cell(seal, cookie, chosen_cell_mark(request)) if section is PLATAFORMA else HOME
+        chosen = HOME
+        if section is PLATAFORMA:
+            chosen = chosen_cell(state.context.seal, cookie, chosen_cell_mark(request))
         person_pool = _person_pool(state, chosen, cookie)
         async with session(person_pool) as conn:
             person_session = await session_of(conn, cookie, section.side, now=state.now())
@@ -135,9 +135,9 @@ def _handler(page: Page, grants: dict[str, Grant]) -> HTTPRouteHandler:
         form: Form = {}
         files: Files = {}
         if page.upload:
-            form, files = await read_upload(request, seal, form_key(cookie))
+            form, files = await read_upload(request, form_key(cookie))
         elif page.method == "POST":
-            form = await read_form(request, seal, form_key(cookie))
+            form = await read_form(request, form_key(cookie))
         # Both sections have roles named "finance" and "support": a role opens pages of its own section only.
         if person_session.role not in page.roles or (person_session.account_id == PLATFORM) != (section is PLATAFORMA):
             raise PermissionDeniedException

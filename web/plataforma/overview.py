@@ -36,7 +36,7 @@ async def suspend(request: PageRequest) -> Response[Any]:
 
 async def resume(request: PageRequest) -> Response[Any]:
     async with request.change("pix.resumed") as conn:
-        await resume_pix(conn, now=request.now)
+        await resume_pix(conn)
     return request.go("/plataforma", done="pix-retomado")
 
 

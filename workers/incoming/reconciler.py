@@ -26,7 +26,7 @@ from workers.incoming.boleto_payments import book_listed
 from workers.incoming.intervals import Pass
 from workers.incoming.passes import BankList, Page, advance, hold, lease_name, measure_list_lag
 from workers.incoming.pix_payments import book_pix
-from workers.orders.pix import callback_url, register_keys
+from workers.orders.callback_keys import callback_url, register_keys
 
 _SECOND = timedelta(seconds=1)
 _DAY = timedelta(days=1)

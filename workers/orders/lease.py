@@ -128,7 +128,7 @@ Stored = TypeVar("Stored")
 async def drain_lanes(
     context: Context,
     *claims: Callable[[int], Awaitable[Sequence[Order]]],
-    ask: Callable[[Order], Awaitable[Result | Later]],
+    ask: Callable[[Order], Awaitable[Result]],
     store: Callable[[Order, Result | Later], Awaitable[None]],
     at_once: int,
     call_s: float = CALL_S,
@@ -158,7 +158,7 @@ async def drain_lanes(
 async def do_order(
     context: Context,
     order: Order,
-    ask: Callable[[Order], Awaitable[Result | Later]],
+    ask: Callable[[Order], Awaitable[Result]],
     store: Callable[[Order, Result | Later], Awaitable[None]],
     *,
     until: float,
@@ -181,7 +181,7 @@ async def do_order(
 async def _ask_and_store(
     context: Context,
     order: Order,
-    ask: Callable[[Order], Awaitable[Result | Later]],
+    ask: Callable[[Order], Awaitable[Result]],
     store: Callable[[Order, Result | Later], Awaitable[None]],
     *,
     until: float,

@@ -31,6 +31,7 @@ from runtime.postgres import DB_UNAVAILABLE, session, transaction
 from runtime.tracing.traces import Traces
 from workers.concurrency import run_batched
 from workers.context import Context
+from workers.orders.callback_keys import CallbackKeys
 from workers.orders.lease import (
     CALL_S,
     LEASE,
@@ -49,7 +50,6 @@ from workers.orders.pix_requests import (
     PixOrder,
     cob_to_register,
     cobv_to_register,
-    read_cob,
     read_terms,
     simulated_pix,
 )
@@ -60,8 +60,6 @@ FAILURE_CODE = "BANK_REFUSED"
 
 _LOOK_S = 0.1
 _DONE_STORED_MAX = 200
-_KEYS_MAX = 4
-_KEY_RETRY_S = 30.0  # before another try, when the bank did not take our address
 _BATCHED_KINDS = (OrderKind.COB_REGISTER, OrderKind.PIX_SIMULATE)
 _MESSAGE_MAX = 200  # characters
 _PAID_STATUSES: Final = (Status.PAID, Status.REFUNDED)
@@ -77,8 +75,6 @@ class _ChargeEnds(Struct, frozen=True, gc=False):
 
 claim = sql.many("bank_order.claim_pix", PixOrder)
 find_charge_end = sql.one("bank_order.ends", _ChargeEnds)
-callback_registered = sql.run("bank_order.callback_registered")
-callback_refused = sql.run("bank_order.callback_refused")
 
 _read_revision = msgspec.json.Decoder(CobRevision).decode
 
@@ -86,64 +82,111 @@ Answer = Done[None] | Rejected | Unknown  # of an order
 DONE: Final = Done(None)
 
 
-async def drain_orders(context: Context, mode: Mode, heads: QueueHeads | None = None) -> int:
-    """Do what is due in one mode; returns how many orders were taken up. One slow answer holds up no other order, and
-    a bank that removes no cob still registers them. `heads` are those of the calls before, if there were any."""
-    heads = defaultdict(QueueHead) if heads is None else heads
-    pace = context.settings.pace
-    callback_keys = _CallbackKeys(context)
-    batcher: Batcher[PixOrder, None] = Batcher(partial(_store_done, context), lanes=2, batch_max=_DONE_STORED_MAX)
-    clock = asyncio.get_running_loop().time
-    until = 0.0
+class PixOrderWorker:
+    """Carries out the orders of the PIX lanes of one mode. Orders that are done are stored in batches."""
 
-    async def claim_some(lane: OrderLane, limit: int) -> Sequence[PixOrder]:
-        nonlocal until
-        until = clock() + CALL_S  # taken before the claim, as in drain_lanes
-        now = context.now()
-        async with session(context.pool) as conn:
-            return await heads[lane].claim(
-                lambda since: claim(conn, lane=lane, test=mode.test, since=since, now=now, limit=limit, lease=LEASE),
-                now=now,
+    def __init__(self, context: Context, mode: Mode) -> None:
+        self._context = context
+        self._mode = mode
+        self._queue_heads: QueueHeads = defaultdict(QueueHead)
+        self._callback_keys = CallbackKeys(context)
+        self._done_batcher: Batcher[PixOrder, None] = Batcher(self._store_done, lanes=2, batch_max=_DONE_STORED_MAX)
+        self._until = 0.0
+        """The loop's time until which the bank is asked for the orders claimed last."""
+
+    async def drain(self) -> int:
+        """Do what is due; returns how many orders were taken up. One slow answer holds up no other order, and a bank
+        that removes no cob still registers them."""
+        pace = self._context.settings.pace
+        return await run_batched(
+            *(partial(self._claim, lane) for lane in (OrderLane.PIX, OrderLane.PIX_CHANGE)),
+            begin=self._begin,
+            at_once=pace.bank_pix_calls,
+            batch_max=pace.orders_claimed,
+            look_s=_LOOK_S,
+            stopping=self._context.stopping,
+        )
+
+    async def _claim(self, lane: OrderLane, limit: int) -> Sequence[PixOrder]:
+        self._until = asyncio.get_running_loop().time() + CALL_S  # taken before the claim, as in drain_lanes
+        now, test = self._context.now(), self._mode.test
+        async with session(self._context.pool) as conn:
+            return await self._queue_heads[lane].claim(
+                lambda since: claim(conn, lane=lane, test=test, since=since, now=now, limit=limit, lease=LEASE), now=now
             )
 
-    def begin(orders: Sequence[PixOrder]) -> list[Coroutine[Any, Any, None]]:
-        begun: list[Coroutine[Any, Any, None]] = []
-        single = orders
-        if mode is Mode.SANDBOX:
-            batchable = [
-                each
-                for each in orders
-                if each.kind in _BATCHED_KINDS and each.terms is None and read_scenario(each.request) is None
-            ]
-            batched_ids = {each.order_id for each in batchable}
-            single = [each for each in orders if each.order_id not in batched_ids]
-            if batchable:
-                begun.append(_carry_out_batch(context, batchable, batcher, until))
-        begun += [_carry_out(context, each, batcher, until) for each in single]
-        if mode is Mode.PRODUCTION:
-            begun += [callback_keys.register(bank, keys) for bank, keys in callback_keys.to_register(orders).items()]
-        return begun
+    def _begin(self, orders: Sequence[PixOrder]) -> list[Coroutine[Any, Any, None]]:
+        if self._mode is Mode.PRODUCTION:
+            keys = self._callback_keys.to_register(orders)
+            registering = [self._callback_keys.register(bank, keys_of_bank) for bank, keys_of_bank in keys.items()]
+            return [*(self._carry_out(each, self._until) for each in orders), *registering]
+        batch = [
+            each
+            for each in orders
+            if each.kind in _BATCHED_KINDS and each.terms is None and read_scenario(each.request) is None
+        ]
+        batched_ids = {each.order_id for each in batch}
+        begun = [self._carry_out(each, self._until) for each in orders if each.order_id not in batched_ids]
+        return [self._carry_out_batch(batch, self._until), *begun] if batch else begun
 
-    return await run_batched(
-        *(partial(claim_some, lane) for lane in (OrderLane.PIX, OrderLane.PIX_CHANGE)),
-        begin=begin,
-        at_once=pace.bank_pix_calls,
-        batch_max=pace.orders_claimed,
-        look_s=_LOOK_S,
-        stopping=context.stopping,
-    )
+    # One order
 
+    async def _carry_out(self, order: PixOrder, until: float) -> None:
+        await do_order(self._context, order, self._ask, self._store, until=until)
 
-# One order
-
-
-async def _carry_out(context: Context, order: PixOrder, batcher: Batcher[PixOrder, None], until: float) -> None:
-    async def ask(order: PixOrder) -> Answer:
-        bank = context.banks.of(order.mode, order.bank)
+    async def _ask(self, order: PixOrder) -> Answer:
+        bank = self._context.banks.of(order.mode, order.bank)
         scenario_bank = acting(bank, read_scenario(order.request), attempt=order.attempts)
-        return await _ASK_BY_KIND[order.kind](context, scenario_bank, order)
+        return await _ASK_BY_KIND[order.kind](self._context, scenario_bank, order)
 
-    await do_order(context, order, ask, partial(_store, context, batcher), until=until)
+    async def _store(self, order: PixOrder, answer: Answer | Later) -> None:
+        if isinstance(answer, Done):
+            await self._done_batcher.submit(order)  # stored together with orders whose answers came at the same moment
+        else:
+            await _store_not_done(self._context, order, answer)
+
+    # Many orders at the simulated bank: one statement there, one here
+
+    async def _carry_out_batch(self, orders: Sequence[PixOrder], until: float) -> None:
+        context = self._context
+        bank, now, began_ns = context.banks.sandbox, context.now(), time.time_ns()
+        try:
+            cobs = [
+                order for order in orders if order.kind == OrderKind.COB_REGISTER and _needs_registration(order, now)
+            ]
+            refused: list[tuple[PixOrder, Rejected]] = []
+            if cobs:
+                answers = await bank.put_cobs([cob_to_register(context, order) for order in cobs])
+                refused = [
+                    (order, answer)
+                    for order, answer in zip(cobs, answers, strict=True)
+                    if isinstance(answer, Rejected) and not _was_registered(order, answer)
+                ]
+            payments = [simulated_pix(order) for order in orders if order.kind == OrderKind.PIX_SIMULATE]
+            if payments:
+                await bank.receive(payments, tell=False)
+        except Exception as error:
+            if not isinstance(error, DB_UNAVAILABLE):
+                _log.warning("bank_batch_failed", count=len(orders), error=type(error).__name__)
+            # Then each order on its own: one bad order must not fail its neighbours.
+            await asyncio.gather(*(self._carry_out(order, until) for order in orders))
+            return
+        if context.traces is not None:
+            _trace_batch(context.traces, orders, began_ns)
+        refused_ids = {order.order_id for order, _ in refused}
+        done = [order for order in orders if order.order_id not in refused_ids]
+        if done:
+            await store_with_retry(partial(self._store_done, done))
+        for order, answer in refused:
+            await store_with_retry(partial(_store_not_done, context, order, answer))
+
+    async def _store_done(self, orders: Sequence[PixOrder]) -> list[None]:
+        async with session(self._context.pool) as conn:
+            await settle(conn, [(order, "done", None) for order in orders], now=self._context.now())
+        return [None] * len(orders)
+
+
+# The kinds of order: ask the bank
 
 
 async def _register_cob(context: Context, bank: Bank, order: PixOrder) -> Answer:
@@ -236,13 +279,6 @@ def _may_still_succeed(order: PixOrder, now: datetime) -> bool:
     return may_be_lost and now < order.created_at + LOST_CALL_WATCH
 
 
-async def _store(context: Context, batcher: Batcher[PixOrder, None], order: PixOrder, answer: Answer | Later) -> None:
-    if isinstance(answer, Done):
-        await batcher.submit(order)  # stored together with orders whose answers came at the same moment
-    else:
-        await _store_not_done(context, order, answer)
-
-
 async def _store_not_done(context: Context, order: PixOrder, answer: Rejected | Unknown | Later) -> None:
     now = context.now()
     if isinstance(answer, Rejected) and _may_still_succeed(order, now):
@@ -274,42 +310,6 @@ async def _store_not_done(context: Context, order: PixOrder, answer: Rejected | 
         context.jobs.wake(BOLETO_ORDERS[order.mode])  # its boleto still stands, and is to be written off
 
 
-# Many orders at the simulated bank: one statement there, one here
-
-
-async def _carry_out_batch(
-    context: Context, orders: list[PixOrder], batcher: Batcher[PixOrder, None], until: float
-) -> None:
-    bank, now, began_ns = context.banks.sandbox, context.now(), time.time_ns()
-    try:
-        cobs = [order for order in orders if order.kind == OrderKind.COB_REGISTER and _needs_registration(order, now)]
-        refused: list[tuple[PixOrder, Rejected]] = []
-        if cobs:
-            answers = await bank.put_cobs([cob_to_register(context, order) for order in cobs])
-            refused = [
-                (order, answer)
-                for order, answer in zip(cobs, answers, strict=True)
-                if isinstance(answer, Rejected) and not _was_registered(order, answer)
-            ]
-        payments = [simulated_pix(order) for order in orders if order.kind == OrderKind.PIX_SIMULATE]
-        if payments:
-            await bank.receive(payments, tell=False)
-    except Exception as error:
-        if not isinstance(error, DB_UNAVAILABLE):
-            _log.warning("bank_batch_failed", count=len(orders), error=type(error).__name__)
-        # Then each order on its own: one bad order must not fail its neighbours.
-        await asyncio.gather(*(_carry_out(context, order, batcher, until) for order in orders))
-        return
-    if context.traces is not None:
-        _trace_batch(context.traces, orders, began_ns)
-    refused_ids = {order.order_id for order, _ in refused}
-    done = [order for order in orders if order.order_id not in refused_ids]
-    if done:
-        await store_with_retry(partial(_store_done, context, done))
-    for order, answer in refused:
-        await store_with_retry(partial(_store_not_done, context, order, answer))
-
-
 def _trace_batch(traces: Traces, orders: Sequence[PixOrder], began_ns: int) -> None:
     ended_ns = time.time_ns()
     for order in orders:
@@ -321,80 +321,3 @@ def _trace_batch(traces: Traces, orders: Sequence[PixOrder], began_ns: int) -> N
             began_ns=began_ns,
             ended_ns=ended_ns,
         )
-
-
-async def _store_done(context: Context, orders: Sequence[PixOrder]) -> list[None]:
-    async with session(context.pool) as conn:
-        await settle(conn, [(order, "done", None) for order in orders], now=context.now())
-    return [None] * len(orders)
-
-
-# Callbacks
-
-
-def callback_url(context: Context) -> str:
-    return f"{context.settings.base_url}/bank/{context.settings.bank_callback_token}"
-
-
-class _CallbackKeys:
-    """Registers our callback beside the orders, one call at a time per bank: at a bank that does not answer this call,
-    there would be as many calls under way as orders, and no cob would be registered. A failure is only logged: the
-    reconciler asks in any case, and a later order for the key tries again."""
-
-    def __init__(self, context: Context) -> None:
-        self._context = context
-        self._clock = asyncio.get_running_loop().time
-        self._banks_called: set[str] = set()
-        self._retry_at: dict[tuple[str, str], float] = {}  # (bank, key) that the bank did not take
-
-    def to_register(self, orders: Sequence[PixOrder]) -> dict[str, list[str]]:
-        """Keys for which their bank does not call back yet, by bank; none of a bank during a call to it."""
-        url, now = callback_url(self._context), self._clock()
-        unregistered = {
-            (order.bank, read_cob(order.request).pix_key)
-            for order in orders
-            if order.kind == OrderKind.COB_REGISTER and order.callback_url != url
-        }
-        keys: dict[str, list[str]] = {}
-        for bank, key in sorted(unregistered):
-            if bank not in self._banks_called and self._retry_at.get((bank, key), now) <= now:
-                keys.setdefault(bank, []).append(key)
-        return {bank: keys_of_bank[:_KEYS_MAX] for bank, keys_of_bank in keys.items()}
-
-    async def register(self, bank: str, keys: Sequence[str]) -> None:
-        confirmed: list[str] = []
-        self._banks_called.add(bank)
-        try:
-            confirmed = await register_keys(self._context, bank, keys)
-        except Exception as error:
-            _log.info("bank_callback_not_registered", error=type(error).__name__)
-        finally:
-            self._banks_called.discard(bank)
-            now = self._clock()
-            waiting = {key: until for key, until in self._retry_at.items() if until > now}
-            self._retry_at = waiting | {(bank, key): now + _KEY_RETRY_S for key in set(keys) - set(confirmed)}
-
-
-async def register_keys(context: Context, bank: str, keys: Sequence[str]) -> list[str]:
-    """Register our callback for these keys at their bank; stores and returns those that the bank confirmed. A refused
-    key keeps no other from being registered; after a call without an answer no more are made."""
-    url = callback_url(context)
-    confirmed = []
-    for key in keys:
-        try:
-            async with asyncio.timeout(CALL_S):
-                answer = await context.banks.production[bank].pix.register_callback(key, url)
-        except TimeoutError:
-            answer = Unknown("no answer in time")  # raised, it would keep the reconciler from reading the bank's lists
-        if not isinstance(answer, Done):
-            detail = answer.detail if isinstance(answer, Unknown) else answer.code
-            _log.info("bank_callback_not_registered", detail=detail)
-        if isinstance(answer, Unknown):
-            break
-        async with session(context.pool) as conn:
-            if isinstance(answer, Done):
-                await callback_registered(conn, bank=bank, pix_key=key, url=url, now=context.now())
-                confirmed.append(key)
-            else:  # the key's next order asks again; the reconciler would ask each round, and for no other key
-                await callback_refused(conn, bank=bank, pix_key=key)
-    return confirmed

@@ -117,23 +117,13 @@ def _next_scan_start(looks: Sequence[_LaneLook], *, was_cut: bool) -> LaneKey:
 
 
 class WebhookDispatcher:
-    """The deliveries of one worker process. `wake` is called when there may be something to claim.
+    """The deliveries of one worker process. `wake` is called when there may be something to claim."""
 
-    `lease_s` is the installation's unless given.
-    """
-
-    def __init__(
-        self,
-        context: Context,
-        http: aiohttp.ClientSession,
-        *,
-        wake: Callable[[], None],
-        lease_s: float | None = None,
-    ) -> None:
+    def __init__(self, context: Context, http: aiohttp.ClientSession, *, wake: Callable[[], None]) -> None:
         self._context = context
         self._http = http
         self._wake = wake
-        self._lease = timedelta(seconds=context.settings.webhook_lease_s if lease_s is None else lease_s)
+        self._lease = timedelta(seconds=context.settings.webhook_lease_s)
         self._scan_after: LaneKey = _BEFORE_ALL
         self._has_backlog = False  # more was due than a look's window, or more lanes than it may take
         self._scanned_first = False

@@ -95,7 +95,7 @@ async def test_the_location_of_a_charge_that_may_still_be_stored_is_not_reused(a
             replies = await create(api, token, [str(uuid4()) for _ in range(TOGETHER)])
     finally:
         async with pool.acquire() as conn:
-            await resume_pix(conn, now=datetime.now(UTC))
+            await resume_pix(conn)
     refused = [reply for reply in replies if reply.status == 403]
     assert lost
     assert len(refused) == TOGETHER - sum(reply.status == 201 for reply in replies) >= lost
@@ -137,7 +137,7 @@ async def test_a_location_that_may_still_be_stored_is_not_reused_after_its_clien
             assert (await api.post("/v1/charges/pix", given, token=token, key=str(uuid4()))).status == 403
     finally:
         async with pool.acquire() as conn:
-            await resume_pix(conn, now=datetime.now(UTC))
+            await resume_pix(conn)
     assert lost
     assert not set(lost) & set(free)
 

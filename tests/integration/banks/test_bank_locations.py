@@ -54,7 +54,7 @@ from workers.housekeeping.location_pool import (
     kept,
     needed,
 )
-from workers.orders.pix import drain_orders
+from workers.orders.pix import PixOrderWorker
 
 ACCOUNT = new_id()
 
@@ -564,7 +564,7 @@ async def test_with_an_empty_pool_the_api_waits_for_the_bank_and_creates_every_c
 
 async def test_a_reply_wakes_the_request_of_its_order_and_no_other(context: Context, servers: Any) -> None:
     ours, older = read_keys(f"2:{'22' * 32},1:{'11' * 32}"), read_keys("11" * 32)
-    replies = Replies(open_redis(servers.redis_url, blocking=True), context.pool, ours)
+    replies = Replies(open_redis(servers.redis_url, blocking=True), context.pool, Seal(ours))
     await replies.start()
 
     async def nothing(conn: Any, order_id: UUID) -> None:
@@ -608,7 +608,7 @@ async def test_the_qr_code_of_a_sandbox_charge_leads_to_a_signed_payload(context
     assert isinstance(made, Done)
     account = await make_account(context.pool)
     (charge_id,) = await make_charges(context.pool, account, made.value[:1], test=True)
-    await drain_orders(context, Mode.SANDBOX)
+    await PixOrderWorker(context, Mode.SANDBOX).drain()
     async with serving(context.pool) as client, aiohttp.ClientSession() as http:
         path = made.value[0].location.partition("/")[2]
         async with http.get(f"{client}/{path}") as answer:
@@ -636,7 +636,7 @@ async def test_the_qr_code_of_a_sandbox_charge_leads_to_a_signed_payload(context
 async def test_a_reply_that_no_worker_of_ours_signed_is_ignored(context: Context, servers: Any) -> None:
     """A client with access to Redis cannot forge a reply, neither with its own text nor with that of another order."""
     key = read_keys("11" * 32)
-    replies = Replies(open_redis(servers.redis_url, blocking=True), context.pool, key)
+    replies = Replies(open_redis(servers.redis_url, blocking=True), context.pool, Seal(key))
     await replies.start()
 
     async def refused(conn: Any, order_id: UUID) -> bytes:

@@ -32,7 +32,7 @@ from tests.support.banking import (
 from workers.context import Context
 from workers.incoming.hints import ATTEMPTS_MAX, HINTS_KEPT, drain_pix_hints
 from workers.incoming.reconciler import reconcile
-from workers.orders.pix import drain_orders
+from workers.orders.pix import PixOrderWorker
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="session")
@@ -59,7 +59,7 @@ async def registered_charge(context: Context, account: UUID, **more: Any) -> UUI
     made = await context.banks.production[BANK].pix.create_locations(1)
     assert isinstance(made, Done)
     (charge_id,) = await make_charges(context.pool, account, made.value, test=False, **more)
-    await drain_orders(context, Mode.PRODUCTION)
+    await PixOrderWorker(context, Mode.PRODUCTION).drain()
     return charge_id
 
 

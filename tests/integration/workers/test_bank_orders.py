@@ -37,8 +37,9 @@ from tests.support.banking import (
 from tests.support.merchant import until_answer
 from tests.support.orders import age_orders, end_orders, including_ended_orders
 from workers.context import Context
+from workers.orders.callback_keys import callback_url, register_keys
 from workers.orders.lease import release_orders
-from workers.orders.pix import callback_url, drain_orders, register_keys
+from workers.orders.pix import PixOrderWorker
 from workers.orders.pix_requests import read_cob
 
 
@@ -93,10 +94,10 @@ async def events(pool: Pool, charge_id: UUID) -> list[str]:
 async def test_a_pix_charge_is_registered_at_the_bank_in_both_modes(context: Context, account: UUID) -> None:
     for test in (True, False):
         charge_id = await charge(context, account, test=test, description="Pão")
-        assert await drain_orders(context, Mode.of(test)) == 1
+        assert await PixOrderWorker(context, Mode.of(test)).drain() == 1
         assert (await order_of(context.pool, charge_id))["state"] == "done"
         assert await cob_status(context, charge_id, test) == "ATIVA"
-        assert await drain_orders(context, Mode.of(test)) == 0
+        assert await PixOrderWorker(context, Mode.of(test)).drain() == 0
 
 
 async def test_a_worker_that_stalled_past_its_time_for_calls_does_not_call_the_bank(
@@ -105,11 +106,11 @@ async def test_a_worker_that_stalled_past_its_time_for_calls_does_not_call_the_b
     charge_id = await charge(context, account, test=False)
     with monkeypatch.context() as late:
         late.setattr("workers.orders.pix.CALL_S", 0.0)  # the time for calls is over when the claim returns
-        assert await drain_orders(context, Mode.PRODUCTION) == 1
+        assert await PixOrderWorker(context, Mode.PRODUCTION).drain() == 1
     assert not [each for each in bank.requests if each.startswith("PUT /pix/v2/cob")]
     await context.pool.execute("UPDATE bank_order SET lease_until = '-infinity' WHERE charge_id = $1", charge_id)
     assert await release_orders(context) == 1
-    assert await drain_orders(context, Mode.PRODUCTION) == 1
+    assert await PixOrderWorker(context, Mode.PRODUCTION).drain() == 1
     assert await cob_status(context, charge_id, test=False) == "ATIVA"
 
 
@@ -119,14 +120,14 @@ async def test_an_unanswered_registration_is_repeated_with_the_same_txid(
     charge_id = await charge(context, account, test=False)
     bank.wire.fault = "down"
     for attempts in (1, 2, 3):
-        await drain_orders(context, Mode.PRODUCTION)
+        await PixOrderWorker(context, Mode.PRODUCTION).drain()
         order = await order_of(context.pool, charge_id)
         assert (order["state"], order["attempts"]) == ("waiting", attempts)
         assert order["due_at"] > utc_now()
         await make_orders_due(context.pool, charge_id)
     assert await status_of(context.pool, charge_id) == "pending"
     bank.wire.fault = "lost_reply"
-    await drain_orders(context, Mode.PRODUCTION)
+    await PixOrderWorker(context, Mode.PRODUCTION).drain()
     assert (await order_of(context.pool, charge_id))["state"] == "done"
     assert {each for each in bank.requests if each.startswith("PUT /pix/v2/cob")} == {
         f"PUT /pix/v2/cob/{charge_id.hex}"
@@ -138,8 +139,8 @@ async def test_a_final_refusal_by_the_bank_fails_the_charge_once(
 ) -> None:
     charge_id = await charge(context, account, test=False)
     bank.wire.fault = "refuse"
-    await drain_orders(context, Mode.PRODUCTION)
-    await drain_orders(context, Mode.PRODUCTION)
+    await PixOrderWorker(context, Mode.PRODUCTION).drain()
+    await PixOrderWorker(context, Mode.PRODUCTION).drain()
     assert (await order_of(context.pool, charge_id))["state"] == "refused"
     assert await status_of(context.pool, charge_id) == "failed"
     assert await events(context.pool, charge_id) == ["charge.failed"]
@@ -158,7 +159,7 @@ async def test_the_sandbox_bank_plays_the_scenario_of_the_charge(context: Contex
     away = await charge(context, account, test=True, scenario="unavailable")
     lost = await charge(context, account, test=True, scenario="lost_reply")
     plain = await charge(context, account, test=True)
-    await drain_orders(context, Mode.SANDBOX)
+    await PixOrderWorker(context, Mode.SANDBOX).drain()
     assert await status_of(pool, refused) == "failed"
     assert (await order_of(pool, plain))["state"] == "done"
     assert await cob_status(context, away, True) == NotFound()
@@ -167,7 +168,7 @@ async def test_the_sandbox_bank_plays_the_scenario_of_the_charge(context: Contex
     for _ in range(2):
         await make_orders_due(pool, away)
         await make_orders_due(pool, lost)
-        await drain_orders(context, Mode.SANDBOX)
+        await PixOrderWorker(context, Mode.SANDBOX).drain()
     assert (await order_of(pool, lost))["state"] == (await order_of(pool, away))["state"] == "done"
     assert (await order_of(pool, away))["attempts"] == 3
     assert await cob_status(context, away, True) == "ATIVA"
@@ -186,7 +187,7 @@ async def test_a_slow_bank_answer_does_not_delay_other_orders(
 ) -> None:
     monkeypatch.setattr("banks.scenario.SLOW_S", 4.0)
     slow = await charge(context, account, test=True, scenario="slow")
-    draining = asyncio.create_task(drain_orders(context, Mode.SANDBOX))
+    draining = asyncio.create_task(PixOrderWorker(context, Mode.SANDBOX).drain())
     await wait_for_order_state(context, slow, "working")
     quick = await charge(context, account, test=True)
     await wait_for_order_state(context, quick, "done")
@@ -201,7 +202,7 @@ async def test_a_broken_or_refused_order_does_not_affect_the_others_of_its_batch
     good = [await charge(context, account, test=True) for _ in range(3)]
     (nowhere,) = await make_charges(context.pool, account, [Location(2**40, "x/y")], test=True)
     broken = await charge(context, account, test=True, location_id="seven")
-    await drain_orders(context, Mode.SANDBOX)
+    await PixOrderWorker(context, Mode.SANDBOX).drain()
     assert {(await order_of(context.pool, each))["state"] for each in good} == {"done"}
     assert (await order_of(context.pool, nowhere))["state"] == "refused"
     assert await status_of(context.pool, nowhere) == "failed"
@@ -214,7 +215,7 @@ async def test_a_cancelled_charge_is_not_registered_at_the_bank(context: Context
         charge_id = await charge(context, account, test=test)
         await cancel(context, account, charge_id, test)
         for _ in range(2):
-            await drain_orders(context, Mode.of(test))
+            await PixOrderWorker(context, Mode.of(test)).drain()
             await make_orders_due(context.pool, charge_id)
         assert await cob_status(context, charge_id, test) == NotFound()
         assert (await order_of(context.pool, charge_id))["state"] == "done"
@@ -228,11 +229,11 @@ async def test_a_refusal_is_not_final_while_a_lost_request_may_still_register_th
     charge_id = await charge(context, account, test=False)
     bank.wire.fault = "timeout_before"
     context.banks.production[BANK] = bank.adapter(write_s=0.2)
-    await drain_orders(context, Mode.PRODUCTION)
+    await PixOrderWorker(context, Mode.PRODUCTION).drain()
     bank.wire.fault = "refuse"
     for _ in range(2):
         await make_orders_due(context.pool, charge_id)
-        await drain_orders(context, Mode.PRODUCTION)
+        await PixOrderWorker(context, Mode.PRODUCTION).drain()
     assert await status_of(context.pool, charge_id) == "pending"
     if arrives:
         found = await context.pool.fetchval("SELECT request FROM bank_order WHERE charge_id = $1", charge_id)
@@ -246,7 +247,7 @@ async def test_a_refusal_is_not_final_while_a_lost_request_may_still_register_th
     else:
         await age_orders(table_owner, charge_id, timedelta(seconds=61))
     await make_orders_due(context.pool, charge_id)
-    await drain_orders(context, Mode.PRODUCTION)
+    await PixOrderWorker(context, Mode.PRODUCTION).drain()
     assert await status_of(context.pool, charge_id) == ("pending" if arrives else "failed")
     assert (await order_of(context.pool, charge_id))["state"] == ("done" if arrives else "refused")
 
@@ -256,13 +257,13 @@ async def test_a_cancelled_charge_is_removed_at_the_bank_even_while_it_is_being_
 ) -> None:
     charge_id = await charge(context, account, test=False)
     bank.wire.fault = "down"
-    await drain_orders(context, Mode.PRODUCTION)
+    await PixOrderWorker(context, Mode.PRODUCTION).drain()
     # Another worker holds the registration when the removal becomes due.
     held = "UPDATE bank_order SET state = 'working', lease_until = now() + interval '1 minute' WHERE charge_id = $1"
     await context.pool.execute(held, charge_id)
     await cancel(context, account, charge_id, False)
     bank.wire.fault = "up"
-    await drain_orders(context, Mode.PRODUCTION)
+    await PixOrderWorker(context, Mode.PRODUCTION).drain()
     assert (await order_of(context.pool, charge_id, "cob_remove"))["state"] == "waiting"
     request = msgspec.json.decode((await order_of(context.pool, charge_id))["request"])
     cob = Cob(
@@ -272,7 +273,7 @@ async def test_a_cancelled_charge_is_removed_at_the_bank_even_while_it_is_being_
     assert isinstance(await context.banks.production[BANK].pix.put_cob(cob), Done)
     await end_orders(context.pool, [charge_id], "cob_register")
     await make_orders_due(context.pool, charge_id)
-    await drain_orders(context, Mode.PRODUCTION)
+    await PixOrderWorker(context, Mode.PRODUCTION).drain()
     assert (await order_of(context.pool, charge_id, "cob_remove"))["state"] == "done"
     assert await cob_status(context, charge_id, False) == "REMOVIDA_PELO_USUARIO_RECEBEDOR"
 
@@ -311,11 +312,11 @@ async def test_a_test_charge_that_is_paid_at_once_is_concluded_at_the_simulated_
     charge_id = await charge(context, account, test=True, **more)
     draining = None
     if paid == "while its cob is put":
-        draining = asyncio.create_task(drain_orders(context, Mode.SANDBOX))
+        draining = asyncio.create_task(PixOrderWorker(context, Mode.SANDBOX).drain())
         await wait_for_order_state(context, charge_id, "working")
     end_to_end_id = await simulate_payment(context, account, charge_id)
     for _ in range(2):
-        await drain_orders(context, Mode.SANDBOX)
+        await PixOrderWorker(context, Mode.SANDBOX).drain()
         await make_orders_due(context.pool, charge_id)
     if draining is not None:
         await draining
@@ -343,9 +344,9 @@ async def test_a_cob_and_its_payment_written_at_the_same_moment_are_matched(cont
 
 async def test_a_simulated_payment_is_in_the_sandbox_banks_books(context: Context, account: UUID) -> None:
     charge_id = await charge(context, account, test=True)
-    await drain_orders(context, Mode.SANDBOX)
+    await PixOrderWorker(context, Mode.SANDBOX).drain()
     end_to_end_id = await simulate_payment(context, account, charge_id)
-    await drain_orders(context, Mode.SANDBOX)
+    await PixOrderWorker(context, Mode.SANDBOX).drain()
     state: Any = await context.banks.sandbox.pix.get_cob(charge_id.hex)
     assert state.status == "CONCLUIDA"
     assert [pix.end_to_end_id for pix in state.received] == [end_to_end_id]
@@ -361,11 +362,11 @@ async def test_a_worker_whose_clock_is_ahead_does_not_take_an_order_another_work
 ) -> None:
     charge_id = await charge(context, account, test=False)
     answer: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
-    draining = asyncio.create_task(drain_orders(worker_cut_off(context, answer), Mode.PRODUCTION))
+    draining = asyncio.create_task(PixOrderWorker(worker_cut_off(context, answer), Mode.PRODUCTION).drain())
     await wait_for_order_state(context, charge_id, "working")
     context.now = lambda: utc_now() + timedelta(hours=1)
     assert await release_orders(context) == 0
-    assert await drain_orders(context, Mode.PRODUCTION) == 0
+    assert await PixOrderWorker(context, Mode.PRODUCTION).drain() == 0
     answer.set_result(Rejected("X", "too late"))
     await draining
 
@@ -373,16 +374,16 @@ async def test_a_worker_whose_clock_is_ahead_does_not_take_an_order_another_work
 async def test_the_order_of_a_dead_worker_is_claimed_again_once_its_lease_ends(context: Context, account: UUID) -> None:
     charge_id = await charge(context, account, test=False)
     dead = worker_cut_off(context)
-    draining = asyncio.create_task(drain_orders(dead, Mode.PRODUCTION))
+    draining = asyncio.create_task(PixOrderWorker(dead, Mode.PRODUCTION).drain())
     await wait_for_order_state(context, charge_id, "working")
     draining.cancel()
     await asyncio.gather(draining, return_exceptions=True)
     assert (await order_of(context.pool, charge_id))["state"] == "working"
-    assert await drain_orders(context, Mode.PRODUCTION) == 0
+    assert await PixOrderWorker(context, Mode.PRODUCTION).drain() == 0
     assert await release_orders(context) == 0  # the lease has not ended yet
     await end_lease(context, charge_id)
     assert await release_orders(context) == 1
-    assert await drain_orders(context, Mode.PRODUCTION) == 1
+    assert await PixOrderWorker(context, Mode.PRODUCTION).drain() == 1
     assert (await order_of(context.pool, charge_id))["state"] == "done"
 
 
@@ -390,12 +391,12 @@ async def test_a_bank_answer_that_comes_after_the_lease_ended_changes_nothing(co
     charge_id = await charge(context, account, test=False)
     answer: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
     late = worker_cut_off(context, answer)
-    draining = asyncio.create_task(drain_orders(late, Mode.PRODUCTION))
+    draining = asyncio.create_task(PixOrderWorker(late, Mode.PRODUCTION).drain())
     await wait_for_order_state(context, charge_id, "working")
     late.stopping.set()  # else this worker may claim the order again itself
     await end_lease(context, charge_id)
     assert await release_orders(context) == 1
-    await drain_orders(context, Mode.PRODUCTION)
+    await PixOrderWorker(context, Mode.PRODUCTION).drain()
     assert (await order_of(context.pool, charge_id))["state"] == "done"
     answer.set_result(Rejected("X", "too late"))
     await draining
@@ -410,12 +411,12 @@ async def test_a_bank_answer_that_comes_while_another_worker_holds_the_lease_cha
     charge_id = await charge(context, account, test=False)
     answer: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
     late, other = worker_cut_off(context, answer), worker_cut_off(context)
-    draining = asyncio.create_task(drain_orders(late, Mode.PRODUCTION))
+    draining = asyncio.create_task(PixOrderWorker(late, Mode.PRODUCTION).drain())
     await wait_for_order_state(context, charge_id, "working")
     late.stopping.set()  # else this worker may claim the order again itself
     await end_lease(context, charge_id)
     assert await release_orders(context) == 1
-    taken_over = asyncio.create_task(drain_orders(other, Mode.PRODUCTION))
+    taken_over = asyncio.create_task(PixOrderWorker(other, Mode.PRODUCTION).drain())
     await wait_for_order_state(context, charge_id, "working")
     answer.set_result(too_late)
     await draining
@@ -454,7 +455,7 @@ async def test_our_callback_address_is_registered_once_and_again_when_it_changes
 ) -> None:
     for _ in range(2):
         await charge(context, account, test=False)
-        await drain_orders(context, Mode.PRODUCTION)
+        await PixOrderWorker(context, Mode.PRODUCTION).drain()
     url = f"{context.settings.base_url}/bank/{context.settings.bank_callback_token}"
     callback = await bank.bank.callback(str(account))
     assert callback is not None
@@ -462,14 +463,17 @@ async def test_our_callback_address_is_registered_once_and_again_when_it_changes
     assert bank.requests.count(f"PUT /pix/v2/webhook/{account}") == 1
     context.settings = msgspec.structs.replace(context.settings, bank_callback_token="another")
     await charge(context, account, test=False)
-    await drain_orders(context, Mode.PRODUCTION)
+    await PixOrderWorker(context, Mode.PRODUCTION).drain()
     callback = await bank.bank.callback(str(account))
     assert callback is not None
     assert callback.url.endswith("/bank/another")
 
 
-async def test_a_pix_key_the_bank_refuses_does_not_block_the_callbacks_of_other_keys(context: Context) -> None:
-    """The refused key comes first in every round. After a call without an answer the round ends."""
+async def test_a_pix_key_the_bank_refuses_does_not_block_the_callbacks_of_other_keys(
+    context: Context, account: UUID, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The refused key comes first in every round. After a call without an answer the round ends. The bank is not asked
+    about a refused key again for every charge."""
     asked, silent = list[str](), asyncio.Event()
 
     class Choosing:
@@ -481,21 +485,31 @@ async def test_a_pix_key_the_bank_refuses_does_not_block_the_callbacks_of_other_
             asked.append(pix_key)
             if silent.is_set():
                 return Unknown("silent")
-            return Rejected("gone", "no such key") if pix_key == "gone" else Done(None)
+            return Done(None) if pix_key == "kept" else Rejected("gone", "no such key")
 
-    context = Context(**{name: getattr(context, name) for name in context.__struct_fields__} | {
+        async def put_cob(self, cob: Any) -> Any:
+            return Done(None)
+
+    choosing = Context(**{name: getattr(context, name) for name in context.__struct_fields__} | {
         "banks": Banks(context.banks.sandbox, {BANK: cast(Bank, Choosing())})
     })  # fmt: skip
     keys = ["gone", "kept"]
     elsewhere = "SELECT pix_key FROM bank_callback WHERE pix_key = ANY($1) AND url <> $2"
     for key in keys:
         await context.pool.execute("INSERT INTO bank_callback VALUES ($1, $2, 'http://before', now())", BANK, key)
-    assert await register_keys(context, BANK, keys) == ["kept"]
+    assert await register_keys(choosing, BANK, keys) == ["kept"]
     assert await context.pool.fetch(elsewhere, keys, callback_url(context)) == []
     asked.clear()
     silent.set()
-    assert await register_keys(context, BANK, keys) == []
+    assert await register_keys(choosing, BANK, keys) == []
     assert asked == ["gone"]
+    silent.clear()
+    monkeypatch.setattr("workers.orders.callback_keys._KEY_RETRY_S", 600.0)  # longer than this test
+    worker = PixOrderWorker(choosing, Mode.PRODUCTION)
+    for _ in range(2):
+        await charge(context, account, test=False)
+        assert await worker.drain() == 1
+    assert asked == ["gone", str(account)]
 
 
 @pytest.mark.parametrize("description", ["ã" * 200, "", None], ids=["long", "empty", "none"])
@@ -513,7 +527,7 @@ async def test_the_statement_that_creates_a_test_charge_also_registers_it_at_the
     assert await order_of(context.pool, at_once) is None
     asked = await charge(context, account, test=True, description=description, scenario="lost_reply")
     for _ in range(2):
-        await drain_orders(context, Mode.SANDBOX)
+        await PixOrderWorker(context, Mode.SANDBOX).drain()
         await make_orders_due(context.pool, asked)
     cobs = {row["txid"]: dict(row) for row in await context.pool.fetch(find, [at_once.hex, asked.hex])}
     assert cobs[at_once.hex] | {"txid": ""} == cobs[asked.hex] | {"txid": ""}
@@ -521,7 +535,7 @@ async def test_the_statement_that_creates_a_test_charge_also_registers_it_at_the
     paid, cancelled = [await charge(context, account, test=True, ordered=False) for _ in range(2)]
     await simulate_payment(context, account, paid)
     await cancel(context, account, cancelled, True)
-    await drain_orders(context, Mode.SANDBOX)
+    await PixOrderWorker(context, Mode.SANDBOX).drain()
     assert await cob_status(context, paid, True) == "CONCLUIDA"
     assert await cob_status(context, cancelled, True) == "REMOVIDA_PELO_USUARIO_RECEBEDOR"
 
@@ -536,7 +550,9 @@ async def test_two_workers_that_drain_at_once_register_each_test_charge_once(
 ) -> None:
     async with worker_context(context.pool, servers.redis_url, bank.adapter()) as other:
         charge_ids = await make_charges(context.pool, account, await locations(context, True, 300), test=True)
-        taken = await asyncio.gather(*(drain_orders(each, Mode.SANDBOX) for each in (context, other, context, other)))
+        taken = await asyncio.gather(
+            *(PixOrderWorker(each, Mode.SANDBOX).drain() for each in (context, other, context, other))
+        )
     assert sum(taken) == len(charge_ids)
     rows = await context.pool.fetch(
         including_ended_orders("SELECT state, attempts FROM bank_order WHERE charge_id = ANY($1::uuid[])"), charge_ids
@@ -552,7 +568,7 @@ async def test_a_test_charge_expired_by_its_accounts_sandbox_clock_is_not_regist
         "INSERT INTO sandbox_clock (account_id, ahead_s, moved_at) VALUES ($1, $2, now())", account, 400 * 86_400
     )  # fmt: skip
     await context.pool.execute("UPDATE charge SET expires_at = now() + interval '800 days' WHERE charge_id = $1", later)
-    await drain_orders(context, Mode.SANDBOX)
+    await PixOrderWorker(context, Mode.SANDBOX).drain()
     assert await cob_status(context, now, True) == NotFound()
     assert await cob_status(context, later, True) == "ATIVA"
     assert {(await order_of(context.pool, each))["state"] for each in (now, later)} == {"done"}
@@ -561,11 +577,11 @@ async def test_a_test_charge_expired_by_its_accounts_sandbox_clock_is_not_regist
 async def test_a_second_cob_on_the_same_location_is_refused(context: Context, account: UUID) -> None:
     (place,) = await locations(context, True)
     first, second = await make_charges(context.pool, account, [place, place], test=True)
-    await drain_orders(context, Mode.SANDBOX)
+    await PixOrderWorker(context, Mode.SANDBOX).drain()
     states = {each: (await order_of(context.pool, each))["state"] for each in (first, second)}
     assert sorted(states.values()) == ["done", "refused"]
     (third,) = await make_charges(context.pool, account, [place], test=True)
-    await drain_orders(context, Mode.SANDBOX)
+    await PixOrderWorker(context, Mode.SANDBOX).drain()
     assert (await order_of(context.pool, third))["state"] == "refused"
 
 
@@ -580,7 +596,7 @@ async def test_a_thousand_sandbox_orders_are_executed_in_batches(context: Contex
             return pool.acquire(**options)
 
     context.pool = Counted()  # type: ignore[assignment]
-    while await drain_orders(context, Mode.SANDBOX):
+    while await PixOrderWorker(context, Mode.SANDBOX).drain():
         pass
     context.pool = pool
     done = await context.pool.fetchval(

@@ -3,7 +3,6 @@
 import asyncio
 from collections.abc import AsyncIterator, Callable, Sequence
 from copy import copy
-from functools import partial
 from typing import Any
 from uuid import UUID
 
@@ -23,7 +22,7 @@ from workers.context import Context
 from workers.incoming.hints import drain_boleto_hints, drain_pix_hints
 from workers.orders.boleto import BoletoOrderWorker
 from workers.orders.lease import ClaimedOrder
-from workers.orders.pix import drain_orders
+from workers.orders.pix import PixOrderWorker
 from workers.orders.refund import RefundOrderWorker
 
 CALLS = 8
@@ -147,7 +146,7 @@ async def test_cobs_are_registered_concurrently_and_none_waits_for_the_slowest(
 ) -> None:
     charge_ids = await charges(pool, 3 * CALLS)
     await assert_none_waits_for_the_slowest(
-        bank, asyncio.create_task(drain_orders(context, Mode.PRODUCTION)), len(charge_ids)
+        bank, asyncio.create_task(PixOrderWorker(context, Mode.PRODUCTION).drain()), len(charge_ids)
     )
     left = "SELECT count(*) FROM bank_order WHERE charge_id = ANY($1)"
     assert await pool.fetchval(left, charge_ids) == 0
@@ -159,7 +158,7 @@ async def test_cobs_that_the_bank_does_not_remove_keep_none_from_being_registere
     cancelled = await charges(pool, CALLS)
     removal = "UPDATE bank_order SET kind = 'cob_remove', request = '{}' WHERE charge_id = ANY($1)"
     await pool.execute(removal, cancelled)
-    working = asyncio.create_task(drain_orders(context, Mode.PRODUCTION))
+    working = asyncio.create_task(PixOrderWorker(context, Mode.PRODUCTION).drain())
     await wait_until(lambda: len(bank.asked) == CALLS)
     (other,) = await charges(pool, 1)
     await wait_until(lambda: other.hex in bank.asked)
@@ -242,8 +241,9 @@ async def test_two_workers_make_twice_as_many_bank_calls_at_once(
     charge_ids = await charges(pool, 4 * CALLS)
     if duty == "callbacks":
         await store_callbacks(pool, charge_ids)
-    drain = partial(drain_orders, mode=Mode.PRODUCTION) if duty == "cobs" else drain_pix_hints
-    working = [asyncio.create_task(drain(context)) for _ in range(2)]
+    cobs = duty == "cobs"
+    drains = [PixOrderWorker(context, Mode.PRODUCTION).drain() if cobs else drain_pix_hints(context) for _ in range(2)]
+    working = [asyncio.create_task(each) for each in drains]
     await wait_until(lambda: bank.under_way == 2 * CALLS)
     bank.let_all()
     assert sum(await asyncio.gather(*working)) == len(charge_ids)
@@ -255,7 +255,7 @@ async def test_a_burst_of_one_account_delays_another_accounts_order_by_one_bank_
 ) -> None:
     times = DueTimes(1)
     many = await charges(pool, 5 * CALLS, times)
-    working = asyncio.create_task(drain_orders(context, Mode.PRODUCTION))
+    working = asyncio.create_task(PixOrderWorker(context, Mode.PRODUCTION).drain())
     await wait_until(lambda: len(bank.asked) == CALLS)
     (other,) = await charges(pool, 1, times)
     bank.let(next(iter(bank.asked)))
@@ -334,10 +334,11 @@ async def test_a_hanging_registration_of_our_callback_address_does_not_delay_cob
         return Done(None)
 
     monkeypatch.setattr(bank, "register_callback", register_callback)
-    monkeypatch.setattr("workers.orders.pix.CALL_S", 120.0)  # longer than this test, so that no call times out
+    # Longer than this test, so that no call times out.
+    monkeypatch.setattr("workers.orders.callback_keys.CALL_S", 120.0)
     bank.at_once = True
     await charges(pool, 1)
-    working = asyncio.create_task(drain_orders(context, Mode.PRODUCTION))
+    working = asyncio.create_task(PixOrderWorker(context, Mode.PRODUCTION).drain())
     await wait_until(lambda: told == 1)
     for count in range(2, 2 * CALLS):
         await charges(pool, 1)

@@ -28,7 +28,7 @@ from workers.context import Context
 from workers.incoming import passes
 from workers.incoming.pix_payments import book_pix
 from workers.incoming.reconciler import reconcile_boletos
-from workers.orders.pix import drain_orders
+from workers.orders.pix import PixOrderWorker
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="session")
@@ -96,7 +96,7 @@ async def test_each_payment_of_an_unknown_boleto_is_in_suspense_once(
     made = await context.banks.production[BANK].pix.create_locations(1)
     assert isinstance(made, Done)
     (charge_id,) = await make_charges(context.pool, account, made.value, test=False, amount_cents=12345)
-    await drain_orders(context, Mode.PRODUCTION)
+    await PixOrderWorker(context, Mode.PRODUCTION).drain()
     async with transaction(context.pool) as conn:
         await assign_suspense(
             conn,
@@ -159,7 +159,7 @@ async def test_returns_of_an_unknown_boleto_are_debited_from_the_accounts_staff_
                 conn, row["suspense_id"], charge_id, by="a@b.c", note=None, now=context.now(), seal=context.seal,
                 fees=NO_FEES,
             )  # fmt: skip
-    await drain_orders(context, Mode.PRODUCTION)
+    await PixOrderWorker(context, Mode.PRODUCTION).drain()
     paid = [
         replace(returned(boleto.number, 12345, *ids), paid_at=utc_now() - timedelta(hours=1))
         for ids in (("MED1",), ("MED2", "MED3"))

@@ -52,7 +52,7 @@ from tests.support.system import System
 from workers.context import Context
 from workers.incoming.boleto_payments import book_boletos
 from workers.orders.boleto import BoletoOrderWorker
-from workers.orders.pix import drain_orders
+from workers.orders.pix import PixOrderWorker
 
 _encode = msgspec.json.Encoder().encode
 REMOVED = "REMOVIDA_PELO_USUARIO_RECEBEDOR"
@@ -286,7 +286,7 @@ async def create_dual_charge(
         assert await order_boletos(conn, [order]) == {order.order_id}
     await worker.drain()
     if cob:
-        await drain_orders(context, Mode.PRODUCTION)
+        await PixOrderWorker(context, Mode.PRODUCTION).drain()
     return order
 
 
@@ -347,7 +347,7 @@ async def test_a_dual_charge_paid_with_assigned_money_has_both_legs_closed_at_th
     await pay_with_assigned_money(context, order)
     await work_until_idle(context, worker, order)
     await make_orders_due(pool, order.charge_id)
-    await drain_orders(context, Mode.PRODUCTION)
+    await PixOrderWorker(context, Mode.PRODUCTION).drain()
     cob = await bank.bank.booked(order.charge_id.hex)
     assert cob is not None
     assert (await boleto_state(bank, order), cob.status) == (WRITTEN_OFF, REMOVED)
@@ -382,10 +382,10 @@ async def test_the_removal_of_the_cob_is_retried_until_the_bank_confirms(
     for name in ("down", "error500", "html", "timeout_before", "lost_reply"):
         bank.wire.fault = name
         await make_orders_due(pool, order.charge_id)
-        await drain_orders(context, Mode.PRODUCTION)
+        await PixOrderWorker(context, Mode.PRODUCTION).drain()
     bank.wire.fault = "up"
     await make_orders_due(pool, order.charge_id)
-    await drain_orders(context, Mode.PRODUCTION)
+    await PixOrderWorker(context, Mode.PRODUCTION).drain()
     found = including_ended_orders("SELECT state FROM bank_order WHERE charge_id = $1 AND kind = 'cob_remove'")
     assert [row[0] for row in await pool.fetch(found, order.charge_id)] == ["done"]
     cob = await bank.bank.booked(order.charge_id.hex)
@@ -538,13 +538,13 @@ async def test_an_unanswered_revision_of_the_cob_is_repeated_until_it_ends_with_
     for name in ("down", "error500", "timeout_before"):
         bank.wire.fault = name
         await make_orders_due(pool, order.charge_id)
-        await drain_orders(context, Mode.PRODUCTION)
+        await PixOrderWorker(context, Mode.PRODUCTION).drain()
     bank.wire.fault = "lost_reply"
     await make_orders_due(pool, order.charge_id)
-    await drain_orders(context, Mode.PRODUCTION)
+    await PixOrderWorker(context, Mode.PRODUCTION).drain()
     bank.wire.fault = "up"
     await make_orders_due(pool, order.charge_id)
-    await drain_orders(context, Mode.PRODUCTION)
+    await PixOrderWorker(context, Mode.PRODUCTION).drain()
     state = including_ended_orders("SELECT state FROM bank_order WHERE charge_id = $1 AND kind = 'cob_revise'")
     assert await pool.fetchval(state, order.charge_id) == "done"
     cob = await bank.bank.booked(order.charge_id.hex)
@@ -575,9 +575,9 @@ async def test_the_latest_due_date_wins_over_an_earlier_revision_that_arrives_la
         return await asking(txid, expires_at)
 
     at_bank.pix.revise_cob = late  # type: ignore[method-assign]
-    await drain_orders(context, Mode.PRODUCTION)
+    await PixOrderWorker(context, Mode.PRODUCTION).drain()
     await make_orders_due(pool, order.charge_id)
-    await drain_orders(context, Mode.PRODUCTION)
+    await PixOrderWorker(context, Mode.PRODUCTION).drain()
     await assert_cob_ends_with_boleto(bank, order, due_on)
     # The boleto, re-dated twice, is printed as its third version.
     redated = "SELECT (doc ->> 'redated')::integer FROM charge_view WHERE charge_id = $1"
@@ -593,11 +593,11 @@ async def test_the_revision_of_a_cob_waits_for_its_registration(
     await worker.drain()
     leased = "UPDATE bank_order SET state = $2, lease_until = $3 WHERE charge_id = $1 AND kind = 'cob_register'"
     await pool.execute(leased, order.charge_id, "working", utc_now() + timedelta(hours=1))
-    await drain_orders(context, Mode.PRODUCTION)
+    await PixOrderWorker(context, Mode.PRODUCTION).drain()
     await pool.execute(leased, order.charge_id, "waiting", None)
     for _ in range(2):
         await make_orders_due(pool, order.charge_id)
-        await drain_orders(context, Mode.PRODUCTION)
+        await PixOrderWorker(context, Mode.PRODUCTION).drain()
     await assert_cob_ends_with_boleto(bank, order, due_on)
 
 

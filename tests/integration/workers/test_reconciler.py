@@ -50,8 +50,8 @@ from workers.incoming import passes
 from workers.incoming.boleto_payments import book_boletos
 from workers.incoming.pix_payments import book_pix
 from workers.incoming.reconciler import PIX_PASSES, reconcile, reconcile_boletos
-from workers.orders import pix as orders_of_pix
-from workers.orders.pix import drain_orders
+from workers.orders import callback_keys
+from workers.orders.pix import PixOrderWorker
 from workers.orders.refund import RefundOrderWorker
 
 COUNT = int(os.environ.get("QUITA_TEST_PIX", "2500"))
@@ -96,7 +96,7 @@ async def registered_charge(context: Context, account: UUID, **more: Any) -> UUI
     made = await context.banks.production[BANK].pix.create_locations(1)
     assert isinstance(made, Done)
     (charge_id,) = await make_charges(context.pool, account, made.value, test=False, **more)
-    await drain_orders(context, Mode.PRODUCTION)
+    await PixOrderWorker(context, Mode.PRODUCTION).drain()
     return charge_id
 
 
@@ -309,7 +309,7 @@ async def test_suspended_money_is_assigned_once_and_becomes_a_regular_payment(
         "SELECT kind FROM journal WHERE charge_id = $1 ORDER BY journal_id", paid)]  # fmt: skip
     assert kinds == ["charge.created", "payment.received", "suspense.assigned"]
     # The charge's own cob must not be paid as well.
-    await drain_orders(context, Mode.PRODUCTION)
+    await PixOrderWorker(context, Mode.PRODUCTION).drain()
     assert await context.pool.fetchval(
         "SELECT status FROM simulated_cob WHERE txid = $1", paid.hex
     ) == "REMOVIDA_PELO_USUARIO_RECEBEDOR"  # fmt: skip
@@ -570,7 +570,7 @@ async def test_payments_are_reconciled_while_the_bank_hangs_on_registering_our_c
     await pay(bank, txid=charge_id.hex)
     context.settings = msgspec.structs.replace(context.settings, bank_callback_token="another")
     context.banks.production[BANK] = bank.adapter(write_s=60.0)
-    monkeypatch.setattr(orders_of_pix, "CALL_S", 0.3)
+    monkeypatch.setattr(callback_keys, "CALL_S", 0.3)
     bank.wire.fault = "timeout_before"
     await reconcile_until_idle(context)
     assert await status_of(context.pool, charge_id) == "paid"

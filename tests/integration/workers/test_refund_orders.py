@@ -52,7 +52,7 @@ from workers.incoming.sent_transfers import reconcile_sent
 from workers.incoming.statement import find_refunds_not_listed, find_transfers
 from workers.orders.lease import LOST_CALL_WATCH, release_orders
 from workers.orders.outgoing import ATTEMPTS_MIN, BACKOFF_S, SILENT_S, MoneyOutcome, money_backoff_s
-from workers.orders.pix import drain_orders
+from workers.orders.pix import PixOrderWorker
 from workers.orders.refund import RefundOrderWorker
 
 TO = TransferDestination(pix_key="maria@example.com", document="52998224725")
@@ -612,7 +612,7 @@ async def test_the_sandbox_bank_plays_the_scenario_of_the_refund(
 async def test_the_worker_of_pix_orders_does_not_execute_refund_orders(env: Environment) -> None:
     charge_id = await env.paid()
     await env.refund(charge_id)
-    await drain_orders(env.context, Mode.PRODUCTION)
+    await PixOrderWorker(env.context, Mode.PRODUCTION).drain()
     order = await env.order(charge_id)
     assert (order["state"], order["attempts"]) == ("waiting", 0)
     await env.run_worker(charge_id)

@@ -36,7 +36,7 @@ from tests.support.banking import (
 from workers.context import Context
 from workers.incoming.hints import drain_pix_hints
 from workers.incoming.reconciler import reconcile, reconcile_boletos
-from workers.orders.pix import drain_orders
+from workers.orders.pix import PixOrderWorker
 
 OTHER = "999"
 
@@ -69,7 +69,7 @@ async def test_a_charge_is_registered_looked_up_and_removed_only_at_the_bank_tha
     assert isinstance(made, Done)
     account = await make_account(context.pool)
     (charge_id,) = await make_charges(context.pool, account, made.value, test=False, bank=code)
-    await drain_orders(context, Mode.PRODUCTION)
+    await PixOrderWorker(context, Mode.PRODUCTION).drain()
     assert (await order_of(context.pool, charge_id))["bank"] == code
     assert requests_to(banks[code], f"PUT /pix/v2/cob/{charge_id.hex}") == 1
     assert requests_to(banks[code], f"PUT /pix/v2/webhook/{account}") == 1
@@ -81,7 +81,7 @@ async def test_a_charge_is_registered_looked_up_and_removed_only_at_the_bank_tha
     )
     async with transaction(context.pool) as conn:
         await change_charges(conn, [change], now=utc_now())
-    await drain_orders(context, Mode.PRODUCTION)
+    await PixOrderWorker(context, Mode.PRODUCTION).drain()
     assert requests_to(banks[code], f"PATCH /pix/v2/cob/{charge_id.hex}") == 1
     assert requests_to(banks[another], charge_id.hex) == requests_to(banks[another], "webhook") == 0
 
@@ -105,7 +105,7 @@ async def test_a_silent_bank_does_not_block_the_callback_registration_at_another
         await make_charges(context.pool, account, [location], test=False, bank=code)
     banks[BANK].wire.fault = "timeout_before"
     try:
-        await drain_orders(context, Mode.PRODUCTION)
+        await PixOrderWorker(context, Mode.PRODUCTION).drain()
     finally:
         banks[BANK].wire.fault = "up"
     assert requests_to(banks[BANK], f"PUT /pix/v2/webhook/{account}") == 1

@@ -57,7 +57,7 @@ from workers.incoming.sent_transfers import book_sent, reconcile_sent
 from workers.incoming.statement import find_transfers, find_withdrawals_not_listed
 from workers.orders.lease import LOST_CALL_WATCH, Later, do_order, drain_lanes, release_orders
 from workers.orders.outgoing import BACKOFF_S, SILENT_S, MoneyOrder, MoneyOutcome
-from workers.orders.pix import drain_orders
+from workers.orders.pix import PixOrderWorker
 from workers.orders.refund import RefundOrderWorker
 from workers.orders.withdrawal import WithdrawalOrderWorker, withdraw_daily
 
@@ -566,7 +566,7 @@ async def test_a_worker_that_stalled_past_its_time_for_calls_sends_no_withdrawal
 
 async def test_the_workers_of_pix_and_refund_orders_do_not_execute_withdrawal_orders(env: Environment) -> None:
     withdrawal_id = await env.withdraw()
-    await drain_orders(env.context, Mode.PRODUCTION)
+    await PixOrderWorker(env.context, Mode.PRODUCTION).drain()
     await RefundOrderWorker(env.context, Mode.PRODUCTION).drain()
     order = await env.order(withdrawal_id)
     assert (order["state"], order["attempts"]) == ("waiting", 0)

@@ -15,7 +15,6 @@ from typing import Any, Final
 from litestar.response import Response
 
 from commands.people.sessions import Person
-from runtime.seal import Seal
 from runtime.settings import Settings
 from web.head import cookie_in
 from web.painel.auth.entry_form import cookie_name, make_cookie
@@ -71,6 +70,6 @@ def _read_cookie(request: AnyRequest) -> tuple[str, list[str]]:
 
 
 def _fingerprint(request: AnyRequest, section: Section, device: str, email: str, password_hash: str) -> str:
-    key = Seal(request.app.state.settings.secret_key).key("known device")
+    key = request.app.state.context.seal.key("known device")
     text = "\n".join((section.root, device, email, password_hash))
     return hmac.new(key, text.encode(), sha256).hexdigest()[:32]

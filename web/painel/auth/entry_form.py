@@ -19,7 +19,6 @@ from commands.people.links import LinkHolder
 from commands.people.sessions import Person
 from domain.errors import Refused
 from runtime.ids import new_id
-from runtime.seal import Seal
 from runtime.settings import Settings
 from web.cells import CHOSEN
 from web.head import cookie_in
@@ -36,11 +35,11 @@ def before(request: AnyRequest, section: Section) -> str:
     return cookie_in(request.scope, cookie_name(section.before, request.app.state.settings))
 
 
-async def read_entry_form(request: AnyRequest, seal: Seal, section: Section) -> Form | None:
+async def read_entry_form(request: AnyRequest, section: Section) -> Form | None:
     """Reads a form of this browser. None when its cookie has expired or the browser keeps none: no password was tried,
     so the caller shows the form again."""
     try:
-        return await read_form(request, seal, before(request, section))
+        return await read_form(request, before(request, section))
     except PermissionDeniedException:
         return None
 
@@ -54,7 +53,7 @@ def entry_page(
     is_new = not re.fullmatch(r"[0-9a-f]{32}", cookie)
     if is_new:
         cookie = secrets.token_hex(16)
-    shown = {"section": section, "csrf": csrf_token(Seal(settings.secret_key), cookie), "kept": [], **values}
+    shown = {"section": section, "csrf": csrf_token(request.app.state.context.seal, cookie), "kept": [], **values}
     answer = page(template, shown, status=status, headers=PAGE_HEADERS)
     if is_new:
         answer.set_cookie(make_cookie(section.before, cookie, settings, _BEFORE_COOKIE_LIFETIME_S))
@@ -62,7 +61,7 @@ def entry_page(
 
 
 def audit_entry(
-    request: AnyRequest, person: Person | LinkHolder, action: str, seal: Seal, facts: dict[str, Any] | None = None
+    request: AnyRequest, person: Person | LinkHolder, action: str, facts: dict[str, Any] | None = None
 ) -> AuditEntry:
     return AuditEntry(
         audit_id=new_id(),
@@ -71,7 +70,7 @@ def audit_entry(
         action=action,
         subject=None,
         facts=facts or {},
-        address_hash=address_hash(request, seal),
+        address_hash=address_hash(request),
         request_id=str(request.scope["state"]["request_id"]),
     )
 

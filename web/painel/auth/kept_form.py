@@ -34,13 +34,12 @@ _NOT_KEPT: Final = ("csrf", "step_up_")
 
 async def keep(request: AnyRequest, section: Section, pool: Pool, cookie: str) -> Kept:
     """Returns the fields to carry of a form sent with the `cookie` of an expired session; empty for any other form."""
-    seal = Seal(request.app.state.settings.secret_key)
     path = request.scope["path"]
     # Not for staff: they may have chosen another cell since, in which the same form would do something else.
     if section is not PAINEL or path.startswith(_SECRETS_PATH) or hash_of(cookie) is None:
         return []
     try:
-        form = await read_form(request, seal, form_key(cookie))
+        form = await read_form(request, form_key(cookie))
     except (ClientException, PermissionDeniedException):
         return []
     async with session(pool) as conn:
@@ -49,7 +48,7 @@ async def keep(request: AnyRequest, section: Section, pool: Pool, cookie: str) -
     fields = [(name, each) for name, each in fields if not name.removeprefix(_FIELD_PREFIX).startswith(_NOT_KEPT)]
     if email is None or len(fields) > _FIELDS_MAX:
         return []
-    return [(_PATH_FIELD, path), (_PERSON_FIELD, _person_mark(seal, email, path)), *fields]
+    return [(_PATH_FIELD, path), (_PERSON_FIELD, _person_mark(request.app.state.context.seal, email, path)), *fields]
 
 
 def carried(form: Form) -> Kept:

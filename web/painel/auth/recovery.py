@@ -20,7 +20,6 @@ from domain.merchants.staff import PLATFORM
 from domain.payer import EMAIL_MAX
 from runtime.passwords import hash_password
 from runtime.postgres import session, transaction
-from runtime.seal import Seal
 from web.painel.auth.devices import remember_device
 from web.painel.auth.entry_form import TOO_LATE, audit_entry, entry_page, is_email, read_entry_form, throttled, wait_for
 from web.painel.auth.step_up import password_refusal_text
@@ -37,8 +36,8 @@ async def show_ask(request: AnyRequest, section: Section) -> Response[Any]:
 
 async def ask(request: AnyRequest, section: Section) -> Response[Any]:
     state = request.app.state
-    seal = Seal(state.settings.secret_key)
-    form = await read_entry_form(request, seal, section)
+    seal = state.context.seal
+    form = await read_entry_form(request, section)
     if form is None:
         return _ask_page(request, section, fault=TOO_LATE, status=403)
     email = form.get("email", [""])[0].strip().lower()[:EMAIL_MAX]
@@ -64,8 +63,8 @@ async def show_link(request: AnyRequest, section: Section) -> Response[Any]:
 async def choose(request: AnyRequest, section: Section) -> Response[Any]:
     """Stores the new password, once for each link, and redirects to the sign-in page."""
     state = request.app.state
-    seal = Seal(state.settings.secret_key)
-    form = await read_entry_form(request, seal, section)
+    seal = state.context.seal
+    form = await read_entry_form(request, section)
     holder = await _link_holder(request, section)
     if holder is None:
         return _link_over_page(request, section)
@@ -81,7 +80,7 @@ async def choose(request: AnyRequest, section: Section) -> Response[Any]:
             used = await use_link(conn, request.path_params["token"], password_hash, name, now=now, seal=seal)
             if used is not None:
                 action = "password.chosen" if used.fresh else "password.recovered"
-                await write_audit_entry(conn, audit_entry(request, used, action, seal), now=now)
+                await write_audit_entry(conn, audit_entry(request, used, action), now=now)
     except Refused as refused:
         fault = _FAULTS[next(iter(refused.fields or {}))]
         return _link_page(request, section, holder, fault=fault, name=name or "", status=400)

@@ -122,8 +122,8 @@ def answer_signed_out(request: AnyRequest, section: Section, kept: Kept) -> Resp
 
 async def _enter(request: AnyRequest, section: Section) -> Response[Any]:
     state = request.app.state
-    seal = Seal(state.settings.secret_key)
-    form = await read_entry_form(request, seal, section)
+    seal = state.context.seal
+    form = await read_entry_form(request, section)
     if form is None:
         return _entry_form(request, section, fault=TOO_LATE, status=403)
     email = form.get("email", [""])[0].strip().lower()[:EMAIL_MAX]
@@ -160,8 +160,8 @@ async def _enter(request: AnyRequest, section: Section) -> Response[Any]:
 
 async def _enter_code(request: AnyRequest, section: Section) -> Response[Any]:
     state = request.app.state
-    seal = Seal(state.settings.secret_key)
-    form = await read_entry_form(request, seal, section)
+    seal = state.context.seal
+    form = await read_entry_form(request, section)
     now, address = to_millisecond(state.now()), address_of(request)
     pending = None if form is None else _open_pending(form.get("passo", [""])[0], seal)
     if (
@@ -193,7 +193,7 @@ async def _enter_code(request: AnyRequest, section: Section) -> Response[Any]:
                 request, section, conn, person, pending.where_to, now=now, kept=kept, facts=facts
             )
         # Somebody in this browser knows the password: the audit log shows the wrong code, so that its owner can notice.
-        await write_audit_entry(conn, audit_entry(request, person, "session.code_refused", seal), now=now)
+        await write_audit_entry(conn, audit_entry(request, person, "session.code_refused"), now=now)
     _log.info("code_refused", section=section.root)
     return _code_form(request, section, pending, kept, fault="Código incorreto ou já usado.", status=403)
 
@@ -210,7 +210,7 @@ async def _open_session(
     facts: dict[str, Any] | None = None,
 ) -> Response[Any]:
     settings: Settings = request.app.state.settings
-    seal = Seal(settings.secret_key)
+    seal: Seal = request.app.state.context.seal
     address, chance = address_of(request), secrets.token_bytes(32)
     device = known_device(request, section, person)
     await reset_attempts(conn, person.email, address, seal=seal, device=device, code=True)
@@ -220,7 +220,7 @@ async def _open_session(
         kind = "session.new_device" if device is None else "session.new_place"
         mail_facts = {"browser": browser_name(request), "from": address}
         await mail_person(conn, person.email, person.account_id, kind, mail_facts, now=now, seal=seal)
-    await write_audit_entry(conn, audit_entry(request, person, "session.opened", seal, facts), now=now)
+    await write_audit_entry(conn, audit_entry(request, person, "session.opened", facts), now=now)
     _log.info("signed_in", section=section.root, account_id=str(person.account_id))
     answer = resend_page(seal, kept, person.email, cookie)
     if answer is not None:
@@ -338,8 +338,7 @@ _SEALED_AS = "half of a sign-in"
 def _code_form(
     request: AnyRequest, section: Section, pending: _PendingSignIn, kept: Kept, *, fault: str = "", status: int = 200
 ) -> Response[Any]:
-    settings: Settings = request.app.state.settings
-    seal = Seal(settings.secret_key)
+    seal: Seal = request.app.state.context.seal
     values = {
         "section": section,
         "csrf": csrf_token(seal, pending.before),
