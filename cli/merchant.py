@@ -299,7 +299,7 @@ def rate(args: argparse.Namespace) -> int:
     _change_and_audit(
         args.account_id,
         "merchant.rate_changed",
-        {"per_second": args.per_second, "burst": args.burst},
+        {"per_second": args.per_second or "padrão", "burst": args.burst or "padrão"},
         lambda conn: set_rate(conn, args.account_id, per_s=args.per_second, burst=args.burst),
     )
     return answer(args, {"account_id": str(args.account_id), "per_second": args.per_second, "burst": args.burst})
