@@ -208,6 +208,12 @@ async def test_staff_find_a_charge_by_txid_and_open_its_merchants_page(
             assert merchant.record.name in await member.follow(
                 f"main a[href='/plataforma/lojas/{merchant.record.account_id}']"
             )
+            await member.tab.press("[data-copy=c-cnpj]")
+            # What a screen reader says, beside the button's text, which few of them repeat.
+            await member.tab.until("document.querySelector('[data-said]').innerText", "Copiado.")
+            await member.tab.command("Emulation.setEmulatedMedia", media="print")
+            printed = "document.querySelector('[data-copy=c-cnpj]').checkVisibility()"
+            assert await member.tab.value(printed) is False, "paper has no buttons"
 
 
 @ON_PHONE
