@@ -559,7 +559,7 @@ async def test_a_daily_withdrawal_is_found_without_reading_accounts_that_are_not
             today,
         )
         await seeded.execute("ANALYZE account, auto_withdrawal")
-        assert await take_daily(explained, day=today, now=START) is not None  # type: ignore[arg-type]
+        assert await take_daily(explained, day=today, now=START) is not None
         assert_cheap(explained.plans, page=1, ranges=4)
     finally:
         await inner.rollback()
