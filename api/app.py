@@ -86,15 +86,11 @@ def make_api(
     @asynccontextmanager
     async def lifespan(app: Litestar) -> AsyncIterator[None]:
         prepare(_BR_CODE_LENGTHS)
-        state.context = await open_context(settings)
+        opened = state.context = await open_context(settings)
         if access_log is not None:
             access_log.start()
         database_meter = DatabaseMeter()
-        background = (
-            _prepare_boletos(state.context),
-            database_meter.run(),
-            watch_clock(state.context.pool, state.context.now),
-        )
+        background = (_prepare_boletos(opened), database_meter.run(), watch_clock(opened.pool, opened.now))
         tasks = [asyncio.create_task(each) for each in background]
         try:
             yield
@@ -104,7 +100,7 @@ def make_api(
             await asyncio.gather(*tasks, return_exceptions=True)
             meter.flush_counts()
             database_meter.flush_counts()
-            await close_context(state.context)
+            await close_context(opened)
             if access_log is not None:
                 await access_log.stop()
 
