@@ -108,6 +108,22 @@ async def test_a_cob_whose_numbers_are_text_is_matched_to_the_request() -> None:
         assert await bank.pix.create_locations(1) == Done([Location(7, "pix.example.com/7")])
 
 
+@pytest.mark.parametrize("absent", ["", "00.00.0000", "01.01.0001", "31.12.9999"])
+async def test_a_day_that_stands_for_none_is_read_as_none(absent: str) -> None:
+    """Of a boleto paid by PIX, whose payments are listed by the day of payment."""
+    boleto = new_boleto()
+    one = f"/cobrancas/v2/boletos/{boleto.number}"
+    said = detail(
+        boleto, codigoEstadoTituloCobranca=6, valorPagoSacado=123.45, codigoCanalPagamento=61,
+        dataRecebimentoTitulo=absent,
+    )  # fmt: skip
+    answers = {f"GET {one}": (200, said), f"GET {one}/pix": (200, {"qrCode": {"txId": "BOLETO1"}})}
+    async with bank_answering(answers) as bank:
+        state = await bank.boletos.find_boleto(boleto.number)
+    assert isinstance(state, BoletoState)
+    assert (state.paid_cents, state.paid_on) == (12345, None)
+
+
 async def test_a_boleto_whose_numbers_are_text_is_read_and_listed() -> None:
     boleto = new_boleto()
     one = f"/cobrancas/v2/boletos/{boleto.number}"
