@@ -90,12 +90,8 @@ def make_api(
         if access_log is not None:
             access_log.start()
         database_meter = DatabaseMeter()
-        background = (
-            _prepare_boletos(state.context),
-            database_meter.run(),
-            watch_clock(state.context.pool, state.context.now),
-        )
-        tasks = [asyncio.create_task(each) for each in background]
+        watching = database_meter.run(), watch_clock(state.context.pool, state.context.now)
+        tasks = [asyncio.create_task(each) for each in (_prepare_boletos(state.context), *watching)]
         try:
             yield
         finally:
