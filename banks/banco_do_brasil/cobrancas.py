@@ -9,7 +9,7 @@ import asyncio
 import re
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Sequence
-from datetime import date, datetime, timedelta
+from datetime import MAXYEAR, MINYEAR, date, datetime, timedelta
 from typing import Any, Final, Literal
 
 import msgspec
@@ -587,9 +587,12 @@ def _cents(said: Raw) -> int | None:
 
 
 def _day(text: str | None) -> date | None:
-    """Return the day of `dd.mm.aaaa` or `dd/mm/aaaa`; None for "", "00.00.0000" and anything else."""
+    """Return the day of `dd.mm.aaaa` or `dd/mm/aaaa`; None for "", "00.00.0000" and anything else. The first and the
+    last year stand for no day: a payment of the year 1 would be early enough for every discount."""
     match = _DAY.fullmatch((text or "").strip()[:10])
+    if match is None or int(match[3]) in (MINYEAR, MAXYEAR):
+        return None
     try:
-        return date(int(match[3]), int(match[2]), int(match[1])) if match is not None else None
+        return date(int(match[3]), int(match[2]), int(match[1]))
     except ValueError:
         return None

@@ -8,7 +8,7 @@ from typing import Any, Final
 import msgspec
 from msgspec import Raw, Struct
 
-from banks.banco_do_brasil.text import pix_cents
+from banks.banco_do_brasil.text import identifier, pix_cents
 from banks.lists import UnreadableItem, unreadable_item
 from banks.received import PixReturn, ReceivedPix
 from domain.documents import well_formed
@@ -18,7 +18,6 @@ _PER_PAGE: Final = 100
 _OF_BOLETO = re.compile(r"BOLETO([0-9]{17})DATA[0-9]{8}")
 _END_TO_END_ID = re.compile(r"[0-9A-Za-z]{1,64}")
 _GONE_BACK: Final = "DEVOLVIDO"
-_TEXT_CHARACTERS_MAX: Final = 64
 
 
 class _Payer(Struct, frozen=True):
@@ -132,7 +131,7 @@ def _received(pix: _Pix, txid: str | None) -> ReceivedPix | None:
     interest_cents, fine_cents, discount_cents = _parts(pix.componentes_valor)
     payer = pix.pagador or _Payer()
     document = payer.cpf or payer.cnpj
-    of = _text(pix.txid or txid)
+    of = identifier(pix.txid or txid)
     return ReceivedPix(
         end_to_end_id=pix.end_to_end_id,
         txid=of,
@@ -169,18 +168,11 @@ def _returns(pix: _Pix) -> list[PixReturn | str | None]:
         cents = pix_cents(said.valor)
         if said.status != _GONE_BACK:
             returns.append(said.status)
-        elif cents is None or (id := _text(said.id)) is None:
+        elif cents is None or (id := identifier(said.id)) is None:
             returns.append(None)
         else:
-            returns.append(PixReturn(id=id, return_id=_text(said.rtr_id), amount_cents=cents))
+            returns.append(PixReturn(id=id, return_id=identifier(said.rtr_id), amount_cents=cents))
     return returns
-
-
-def _text(said: str | None) -> str | None:
-    """Return an identifier; None if a column (NUL) or an index (length) could not store it. Such an id is another
-    program's, and the money arrived all the same."""
-    text = (said or "").strip()
-    return text if text.isprintable() and 0 < len(text) <= _TEXT_CHARACTERS_MAX else None
 
 
 def _unreadable(item: bytes) -> UnreadableItem:

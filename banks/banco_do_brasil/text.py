@@ -11,6 +11,7 @@ from typing import Final
 from domain.money import PIX_CENTS_MAX, parse_amount
 from domain.pix.br_code import ascii_fold
 
+_IDENTIFIER_CHARACTERS_MAX: Final = 64
 _UNSAFE = re.compile(r"[^A-Za-z0-9 .,/&-]+")
 _ALLOWED: Final = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789.,/&-")
 
@@ -41,6 +42,18 @@ def safe_text(text: str, length_max: int) -> str:
     empty."""
     folded = ascii_fold(text, len(text) * 4 + 1, otherwise=" ")
     return " ".join(_UNSAFE.sub(" ", folded).split())[:length_max].rstrip()
+
+
+def words(said: str, length_max: int) -> str:
+    """Return a text of the bank's for people, cut, with blanks in place of what no column can store (NUL)."""
+    return "".join(sign if sign.isprintable() else " " for sign in said[:length_max])
+
+
+def identifier(said: str | None) -> str | None:
+    """Return an identifier; None if a column (NUL) or an index (length) could not store it. The money that it belongs
+    to moved all the same."""
+    text = (said or "").strip()
+    return text if text.isprintable() and 0 < len(text) <= _IDENTIFIER_CHARACTERS_MAX else None
 
 
 def day_text(day: date) -> str:

@@ -13,7 +13,7 @@ import msgspec
 from msgspec import Raw, Struct
 
 from banks.banco_do_brasil.pix_list import Parameters, instant, list_query
-from banks.banco_do_brasil.text import pix_cents, safe_text
+from banks.banco_do_brasil.text import identifier, pix_cents, safe_text, words
 from banks.banco_do_brasil.transport import Heard, Transport, nothing_found, read, refusal, unknown
 from banks.lists import BankPage, TooWide, numbered_page, unreadable_item
 from banks.protocol import (
@@ -71,6 +71,7 @@ class _SentList(Struct, frozen=True):
     transferencias: list[Raw] = []
 
 
+_REASON_CHARACTERS_MAX: Final = 200
 _read_listed = msgspec.json.Decoder(_Listed).decode
 
 
@@ -190,8 +191,8 @@ def _sent_of(heard: Heard | Unknown, id: str) -> Sent | None:
     return Sent(
         status=_SENT[said.status],
         amount_cents=cents,
-        reference=said.rtr_id or said.end_to_end_id,
-        detail=said.motivo,
+        reference=identifier(said.rtr_id) or identifier(said.end_to_end_id),
+        detail=words(said.motivo or "", _REASON_CHARACTERS_MAX) or None,
     )
 
 
@@ -201,15 +202,15 @@ def _listed(item: Raw) -> SentTransfer | None:
         said = _read_listed(item)
     except (msgspec.MsgspecError, UnicodeDecodeError):
         return None
-    cents, asked_at = pix_cents(said.valor), instant(said.horario.solicitacao)
-    if cents is None or asked_at is None or said.status not in _SENT:
+    cents, asked_at, id = pix_cents(said.valor), instant(said.horario.solicitacao), identifier(said.id)
+    if cents is None or asked_at is None or id is None or said.status not in _SENT:
         return None
     return SentTransfer(
-        id=said.id,
+        id=id,
         status=_SENT[said.status],
         amount_cents=cents,
         asked_at=asked_at,
-        reference=said.end_to_end_id,
+        reference=identifier(said.end_to_end_id),
         pix_key=said.chave,
         document=said.documento,
     )

@@ -16,6 +16,7 @@ import aiohttp
 import msgspec
 from msgspec import Struct
 
+from banks.banco_do_brasil.text import words
 from banks.protocol import Rejected, Unknown
 
 READ_S: Final = 20.0
@@ -289,10 +290,10 @@ def refusal(heard: Heard | Unknown) -> Rejected | None:
             if isinstance(each, dict) and isinstance(each.get("razao"), str)
         ]
         message = "; ".join(reasons) or str(said.get("detail") or said.get("title") or "")
-        return Rejected(kind.rpartition("/")[2][:_CODE_CHARACTERS], message[:_MESSAGE_CHARACTERS])
+        return Rejected(words(kind.rpartition("/")[2], _CODE_CHARACTERS), words(message, _MESSAGE_CHARACTERS))
     for of, code, text in _ERRORS:
         errors = said.get(of)
         if isinstance(errors, list) and errors and isinstance(errors[0], dict) and errors[0].get(code):
             plain = str(errors[0][code]).partition(".")[0]
-            return Rejected(plain[:_CODE_CHARACTERS], str(errors[0].get(text) or "")[:_MESSAGE_CHARACTERS])
+            return Rejected(words(plain, _CODE_CHARACTERS), words(str(errors[0].get(text) or ""), _MESSAGE_CHARACTERS))
     return None

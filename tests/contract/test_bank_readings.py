@@ -108,6 +108,22 @@ async def test_a_cob_whose_numbers_are_text_is_matched_to_the_request() -> None:
         assert await bank.pix.create_locations(1) == Done([Location(7, "pix.example.com/7")])
 
 
+@pytest.mark.parametrize("absent", ["", "00.00.0000", "01.01.0001", "31.12.9999"])
+async def test_a_day_that_stands_for_none_is_read_as_none(absent: str) -> None:
+    """Of a boleto paid by PIX, whose payments are listed by the day of payment."""
+    boleto = new_boleto()
+    one = f"/cobrancas/v2/boletos/{boleto.number}"
+    said = detail(
+        boleto, codigoEstadoTituloCobranca=6, valorPagoSacado=123.45, codigoCanalPagamento=61,
+        dataRecebimentoTitulo=absent,
+    )  # fmt: skip
+    answers = {f"GET {one}": (200, said), f"GET {one}/pix": (200, {"qrCode": {"txId": "BOLETO1"}})}
+    async with bank_answering(answers) as bank:
+        state = await bank.boletos.find_boleto(boleto.number)
+    assert isinstance(state, BoletoState)
+    assert (state.paid_cents, state.paid_on) == (12345, None)
+
+
 async def test_a_boleto_whose_numbers_are_text_is_read_and_listed() -> None:
     boleto = new_boleto()
     one = f"/cobrancas/v2/boletos/{boleto.number}"
@@ -338,7 +354,7 @@ def refusal_of_a_return(reason: str) -> Any:
     [
         ("O id já foi utilizado.", Unknown), ("Ja existe devolucao com este id para o e2eid.", Unknown),
         ("Identificador duplicado.", Unknown), ("O prazo de 90 dias passou.", Rejected),
-        ("A soma das devoluções supera o valor do Pix.", Rejected),
+        ("A soma das devoluções supera o valor do Pix.", Rejected), ("O prazo\0de 90 dias passou.", Rejected),
     ],
 )  # fmt: skip
 async def test_a_refusal_because_the_id_is_used_is_unknown_and_other_reasons_are_rejected(
@@ -355,6 +371,17 @@ async def test_a_refusal_because_the_id_is_used_is_unknown_and_other_reasons_are
         assert isinstance(answer, wanted), answer
         sent = Transfer(id=TXID, pix_key="a@b.br", document="52998224725", amount_cents=100)
         assert isinstance(await bank.transfers.send_pix(sent), wanted)
+    assert not isinstance(answer, Rejected) or answer.message.isprintable(), "a message with NUL cannot be stored"
+
+
+async def test_a_listed_transfer_whose_id_cannot_be_stored_is_set_aside_alone() -> None:
+    item = {"id": TXID, "valor": "1.00", "status": "REALIZADO", "horario": {"solicitacao": "2026-11-20T12:00:00Z"}}
+    listed = {"parametros": {}, "transferencias": [item | {"id": "a\0"}, item | {"endToEndId": "E\0"}]}
+    async with bank_answering({"GET /transfers/v1/transferencia": (200, listed)}) as bank:
+        page = await bank.transfers.sent_page(NOW - timedelta(hours=1), NOW)
+    assert isinstance(page, Done)
+    assert [(each.id, each.reference) for each in page.value.items] == [(TXID, None)]
+    assert len(page.value.unreadable) == 1
 
 
 # Callback registration

@@ -19,6 +19,7 @@ from banks.protocol import Done, NotFound, Rejected, Unknown
 from banks.simulated.bank import PayerPix, SimulatedBank
 from banks.simulated.boletos import new_end_to_end_id
 from banks.simulated.returns import ReturnRules
+from banks.simulated.shown import shown_return
 from banks.transfers import NO_TRANSFERS, PIX_UNKNOWN, Return, Sent, Transfer
 from commands.bank_orders.kinds import OrderLane
 from commands.charges.pay import BoletoPaymentFacts, Confirmation, confirm_payments
@@ -499,6 +500,20 @@ async def test_a_refund_of_a_worker_stopped_during_its_bank_call_is_completed_by
     await asyncio.sleep(0.5)
     assert await env.status(refund_id) == ("succeeded", None)
     assert await env.sent(refund_id) == [1000]
+
+
+@pytest.mark.parametrize(
+    ("said", "ended"), [("DEVOLVIDO", ("succeeded", None)), ("NAO_REALIZADO", ("failed", "NOT_CARRIED_OUT"))]
+)
+async def test_a_refund_ends_although_texts_of_the_banks_answer_cannot_be_stored(
+    env: Environment, monkeypatch: pytest.MonkeyPatch, said: str, ended: tuple[str, str | None]
+) -> None:
+    odd = {"status": said, "rtrId": "D\0", "motivo": "N\0o"}
+    monkeypatch.setattr("banks.simulated.return_wire.shown_return", lambda *of: shown_return(*of) | odd)
+    charge_id = await env.paid()
+    refund_id = await env.refund(charge_id)
+    await env.run_worker(charge_id)
+    assert await env.status(refund_id) == ended
 
 
 async def test_a_refund_of_a_pix_the_bank_does_not_know_yet_is_retried(env: Environment) -> None:
