@@ -45,6 +45,7 @@ from tests.support.banking import (
 )
 from tests.support.boletos import issue
 from tests.support.database import own_database
+from tests.support.partners import new_charge
 from workers.context import Context
 from workers.incoming import passes
 from workers.incoming.boleto_payments import book_boletos
@@ -264,20 +265,28 @@ async def test_a_pix_with_values_that_cannot_be_stored_does_not_stop_the_reconci
 # Suspense
 
 
-async def test_a_pix_that_fits_no_charge_is_in_suspense_once(context: Context, bank: RunningBank, url: str) -> None:
+async def test_a_pix_that_fits_no_charge_is_in_suspense_once(
+    context: Context, account: UUID, bank: RunningBank, url: str
+) -> None:
     (by_hand,) = await pay(bank, stray=True, amount="12.00")
     (unknown,) = await pay(bank, stray=True, amount="13.00", txid=new_id().hex)
     (foreign,) = await pay(bank, stray=True, amount="14.00", txid="DEOUTROPROGRAMA0000000000001")
-    for _ in range(2):
+    test_charge = await new_charge(context.pool, account, 1500, test=True)
+    (of_test,) = await pay(bank, stray=True, amount="15.00", txid=test_charge.hex)
+    # Once the money is in suspense, it is left to staff, even if its charge becomes known.
+    for test in (True, False):
+        await context.pool.execute("UPDATE charge SET test = $2 WHERE charge_id = $1", test_charge, test)
         await reconcile_until_idle(context)
         await context.pool.execute("UPDATE bank_reconciled SET until = until - interval '1 hour', goal = until")
-    kinds = {source: (await suspense_of(context, source))["kind"] for source in (by_hand, unknown, foreign)}
-    assert list(kinds.values()) == ["pix_without_txid", "pix_unknown_txid", "pix_unknown_txid"]
+    await context.pool.execute("UPDATE charge SET test = true WHERE charge_id = $1", test_charge)
+    assert await context.pool.fetchval("SELECT count(*) FROM payment WHERE charge_id = $1", test_charge) == 0
+    kinds = {source: (await suspense_of(context, source))["kind"] for source in (by_hand, unknown, foreign, of_test)}
+    assert list(kinds.values()) == ["pix_without_txid", *["pix_unknown_txid"] * 3]
     row = await suspense_of(context, by_hand)
     assert (row["amount_cents"], row["state"], row["reference"]) == (1200, "open", None)
     assert msgspec.json.decode(context.seal.open(row["payer_sealed"], SUSPENDED_PAYER, by_hand))["document"]
     assert b"PAGADOR" not in row["payer_sealed"]
-    assert await context.pool.fetchval("SELECT count(*) FROM suspense WHERE source = ANY($1)", list(kinds)) == 3
+    assert await context.pool.fetchval("SELECT count(*) FROM suspense WHERE source = ANY($1)", list(kinds)) == 4
     await assert_books_are_clean(url)
 
 

@@ -128,8 +128,10 @@ async def test_a_charge_takes_a_location_of_the_bank_of_new_charges_only(context
         transaction = conn.transaction()
         await transaction.start()
         await conn.execute("DELETE FROM pix_location")
-        for test, code in ((True, BANK), (True, OTHER), (False, OTHER), (False, BANK)):
+        for test, code in ((True, BANK), (True, OTHER), (False, OTHER), (False, BANK), (False, BANK)):
             await conn.execute(insert, test, code, f"bank-{code}.example/1")
+        (taken,) = await take_blocks(conn, test=False, bank=BANK, blocks=1, after=0)
+        assert taken.bank == BANK, "the other bank's block was made before"
         single = await take_one(conn, test=False, bank=BANK)
         assert single is not None
         assert (single.bank, single.location) == (BANK, "bank-001.example/1")
