@@ -188,13 +188,8 @@ class CannotGrant(Exception):
     """A role cannot be made or bound; the message is one line for the operator."""
 
 
-class _Role(Struct, frozen=True):
-    role: str
-    bound: bool
-
-
 _me = sql.one("roles.me", str)
-_find = sql.maybe("roles.find", _Role)
+_is_bound = sql.maybe("roles.find", bool)
 _make = sql.one("roles.make", str)
 _grant = sql.many("roles.grant", str)
 _grant_rest = sql.many("roles.grant_rest", str)
@@ -225,13 +220,13 @@ async def _set_defaults(conn: Connection, role: str) -> None:
 
 
 async def _have(conn: Connection, role: str, url: str) -> None:
-    found = await _find(conn, role=role)
-    if found is None:
+    is_bound = await _is_bound(conn, role=role)
+    if is_bound is None:
         password = unquote(urlsplit(url).password or "")
         if not password or not password.isascii():
             raise CannotGrant(f"the role {role} is not there: CREATE ROLE {role} LOGIN, with a password")
         await _run(conn, [await _make(conn, role=role, verifier=_verifier(password))])
-    elif not found.bound:
+    elif not is_bound:
         raise CannotGrant(
             f"the role {role} is bound by no grant: it must be no superuser, make no roles, own no database"
             " and not belong to the owner of the tables"

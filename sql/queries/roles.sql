@@ -8,9 +8,8 @@ SELECT current_user::text AS role;
 -- name: find
 -- Whether grants bind a role. They do not bind a superuser, a role that can create roles or become the owner of the
 -- tables, or the owner of the database.
-SELECT r.rolname::text AS role,
-       NOT (r.rolsuper OR r.rolcreaterole OR pg_has_role(r.oid, current_user, 'MEMBER')
-            OR EXISTS (SELECT FROM pg_database d WHERE d.datname = current_database() AND d.datdba = r.oid)) AS bound
+SELECT NOT (r.rolsuper OR r.rolcreaterole OR pg_has_role(r.oid, current_user, 'MEMBER')
+       OR EXISTS (SELECT FROM pg_database d WHERE d.datname = current_database() AND d.datdba = r.oid)) AS bound
 FROM pg_roles r WHERE r.rolname = :role;
 
 -- name: make
