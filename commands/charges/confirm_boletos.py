@@ -39,7 +39,6 @@ class _BoletoCharge(Struct, frozen=True, gc=False):
 class _BookedBoleto(Struct, frozen=True, gc=False):
     number: str
     charge_id: UUID
-    account_id: UUID
     due_on: date
     terms: bytes | None
     booked_cents: int

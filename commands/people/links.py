@@ -67,7 +67,6 @@ class _Person(Struct, frozen=True):
     role: str
     account_id: UUID | None
     fresh: bool
-    second_factor: bool
     account: str
 
 

@@ -32,7 +32,6 @@ class AcceptedCode(Enum):
 
 
 class LockedPerson(Struct, frozen=True):
-    password_hash: str | None
     totp_sealed: bytes | None
     totp_step: int
 

@@ -59,7 +59,6 @@ class DueMail(Struct, frozen=True, gc=False):
     note_sealed: bytes | None
     attach_pdf: bool
     attempts: int
-    created_at: datetime
     merchant: str
     doc: bytes | None
     notice_kind: str | None

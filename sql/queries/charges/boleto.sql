@@ -205,7 +205,7 @@ SELECT booked_cents FROM boleto WHERE bank = :bank AND number = :number;
 -- name: standing
 -- What was booked so far for boletos whose charges this transaction has locked. From their payments: the EndToEndIds
 -- that the bank named, and the sum of the PIX payments without one.
-SELECT s.number, s.charge_id, s.account_id, s.due_on, s.terms, s.booked_cents, r.integrador_code, p.named, p.unnamed_cents
+SELECT s.number, s.charge_id, s.due_on, s.terms, s.booked_cents, r.integrador_code, p.named, p.unnamed_cents
 FROM boleto s
 JOIN read_charge r ON r.charge_id = s.charge_id AND r.account_id = s.account_id
 CROSS JOIN LATERAL (

@@ -103,7 +103,7 @@ LEFT JOIN charge_view r ON r.charge_id = d.charge_id AND r.account_id = d.accoun
 LEFT JOIN notice n ON n.notice_id = d.notice_id
 WHERE m.mail_id = d.mail_id
 RETURNING m.mail_id, m.account_id, m.charge_id, m.kind, m.about_day, m.to_sealed, m.to_hash, m.note_sealed, m.attach_pdf,
-          m.attempts, m.created_at, coalesce(a.name, 'Quita') AS merchant, r.doc,
+          m.attempts, coalesce(a.name, 'Quita') AS merchant, r.doc,
           n.kind AS notice_kind, n.event_type, n.at AS noticed_at, n.facts,
           m.charge_id IS NOT NULL AND EXISTS (
               SELECT FROM mail_stop s WHERE s.account_id = m.account_id AND s.to_hash = m.to_hash) AS stopped,

@@ -43,7 +43,7 @@ DELETE FROM dashboard_user WHERE email = :email;
 
 -- name: lock_person
 -- Locks the person's row, so that a code submitted twice at once is accepted once.
-SELECT password_hash, totp_sealed, totp_step FROM dashboard_user WHERE email = :email FOR UPDATE;
+SELECT totp_sealed, totp_step FROM dashboard_user WHERE email = :email FOR UPDATE;
 
 -- name: set_second_factor
 UPDATE dashboard_user SET totp_sealed = :sealed, totp_since = :now, totp_step = :step WHERE email = :email;
