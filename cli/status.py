@@ -126,6 +126,7 @@ def doctor(args: argparse.Namespace) -> int:
 
 def migrate(args: argparse.Namespace) -> int:
     """Migrates home's database, then those of the other cells; with --cell only that cell's."""
+    from cli.cells.upgrade import migrate_cells
     from sql.migrate import migrate as apply
 
     with reaching_postgres():
@@ -133,26 +134,9 @@ def migrate(args: argparse.Namespace) -> int:
         owner_url, app_url = system.need("database_owner_url"), system.database_url or None
         report_url = system.database_report_url or None
         applied = asyncio.run(apply(owner_url, app_url=app_url, report_url=report_url, tell=tell))
-        if current_cell() or not asyncio.run(_has_other_cells(owner_url)):
+        if current_cell():
             return answer(args, {"applied": applied})
-        return _migrate_other_cells(args, owner_url, applied)
-
-
-async def _has_other_cells(owner_url: str) -> bool:
-    from runtime.cells.directory import find_numbers
-    from runtime.postgres import connect
-
-    conn = await connect(owner_url)
-    try:
-        return bool(await find_numbers(conn))
-    finally:
-        await conn.close()
-
-
-def _migrate_other_cells(args: argparse.Namespace, owner_url: str, applied: list[str]) -> int:
-    """Migrates the other cells. CannotRun without SECRET_KEY, because their addresses are sealed with it."""
-    from cli.cells.upgrade import migrate_cells
-
-    cells = asyncio.run(migrate_cells(owner_url, owner_url, tell))
-    answer(args, {"applied": applied, "cells": cells.applied, "away": cells.away})
-    return 1 if cells.away else 0
+        cells = asyncio.run(migrate_cells(owner_url, tell))
+        of_cells = {"cells": cells.applied, "away": cells.away} if cells.applied or cells.away else {}
+        answer(args, {"applied": applied, **of_cells})
+        return 1 if cells.away else 0

@@ -1,6 +1,7 @@
 """`quita webhook set|list|rotate|test`: an account's webhook endpoint, its signing secret, and its deliveries."""
 
 import argparse
+import asyncio
 import secrets
 from datetime import UTC, datetime
 from typing import Any
@@ -32,13 +33,10 @@ def add_commands(commands: Commands) -> None:
 
 
 def show(args: argparse.Namespace) -> int:
-    from domain.errors import Code, Refused
-    from readmodels.webhooks.endpoint import endpoint_of, lanes_health
+    from readmodels.webhooks.endpoint import lanes_health
 
     async def find_record(conn: Any) -> dict[str, Any]:
-        endpoint = await endpoint_of(conn, account_id=args.account_id)
-        if endpoint is None:
-            raise Refused(Code.VALIDATION_ERROR, fields={"account_id": "has no webhook"})
+        endpoint = await _existing_endpoint(conn, args.account_id)
         lanes = await lanes_health(conn, args.account_id)
         return {
             "endpoint_id": str(endpoint.endpoint_id),
@@ -53,6 +51,16 @@ def show(args: argparse.Namespace) -> int:
         }  # fmt: skip
 
     return answer(args, in_transaction(find_record))
+
+
+async def _existing_endpoint(conn: Any, account_id: UUID) -> Any:
+    from domain.errors import Code, Refused
+    from readmodels.webhooks.endpoint import endpoint_of
+
+    endpoint = await endpoint_of(conn, account_id=account_id)
+    if endpoint is None:
+        raise Refused(Code.VALIDATION_ERROR, fields={"account_id": "has no webhook"})
+    return endpoint
 
 
 def rotate(args: argparse.Namespace) -> int:
@@ -79,17 +87,13 @@ async def _audit_change(conn: Any, account_id: UUID, action: str, facts: dict[st
 
 def try_out(args: argparse.Namespace) -> int:
     """Creates the test event. Workers deliver it within seconds; `quita webhook list` shows whether it was accepted."""
-    from commands.webhooks.settings import send_trial
+    from commands.webhooks.trial import send_trial
     from domain.pix.end_to_end import TAIL_BYTES
-    from readmodels.webhooks.endpoint import endpoint_of
 
     now, settings = datetime.now(UTC), running.settings()
 
     async def send(conn: Any) -> UUID:
-        from domain.errors import Code, Refused
-
-        if await endpoint_of(conn, account_id=args.account_id) is None:
-            raise Refused(Code.VALIDATION_ERROR, fields={"account_id": "has no webhook"})
+        await _existing_endpoint(conn, args.account_id)
         await _audit_change(conn, args.account_id, "webhook.tried", {}, now)
         return await send_trial(
             conn,
@@ -107,8 +111,6 @@ def try_out(args: argparse.Namespace) -> int:
 
 
 def set_url(args: argparse.Namespace) -> int:
-    import asyncio
-
     from commands.webhooks.address import check_address, host_of
     from commands.webhooks.endpoint import SetEndpoint, rotate_secret, set_endpoint
     from readmodels.webhooks.endpoint import endpoint_of

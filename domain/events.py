@@ -33,6 +33,8 @@ class EventKind(StrEnum):
 
 # An endpoint receives these two unless it asks for more (contract section 8).
 DEFAULT_KINDS = (EventKind.PAYMENT_RECEIVED, EventKind.CHARGE_CANCELLED)
+SANDBOX_MARK = "[TESTE/SANDBOX]"
+"""In front of the kind of a test event in every notice about one (spec, delivery rules)."""
 
 _encode = msgspec.json.Encoder().encode
 

@@ -110,10 +110,6 @@ async def _check_books(name: str, conn: Connection, range_: dict[str, Any]) -> S
 _BOOK_CHECKS = {name: differences(f"verify_books.{name}") for name in ("payments", "refunds", "reversals", "suspense")}
 
 
-class _Key(Struct, frozen=True):
-    key: UUID | None
-
-
 def _part_by_ids(
     name: str,
     after: str,
@@ -133,16 +129,16 @@ async def next_range(conn: Connection, after: str, scope: VerifyScope, start: st
     live = first < scope.live_after and scope.live_first < scope.last_id
     end = UUID(int=scope.live_first.int - 1) if live else scope.last_id
     last = end
-    row = await _FIND_NEXT_KEY[after](conn, first=first, last=last, count=scope.rows_max)
+    key = await _FIND_NEXT_KEY[after](conn, first=first, last=last, count=scope.rows_max)
     # The next slice begins with the key `rows_max` rows on. If all those rows share one key, the rest is one slice.
-    if row is not None and row.key is not None and row.key > first:
-        last = UUID(int=row.key.int - 1)
+    if key is not None and key > first:
+        last = UUID(int=key.int - 1)
     next_start = UUID(int=last.int + 1) if last < end else scope.live_after if live else None
     return first, last, None if next_start is None or next_start > scope.last_id else str(next_start)
 
 
 _FIND_NEXT_KEY = {
-    name: sql.maybe(f"verify.{name}", _Key)
+    name: sql.maybe(f"verify.{name}", UUID)
     for name in (
         "charge_after",
         "other_after",

@@ -22,17 +22,13 @@ SPANS: Final = ("span_charge", "span_entry")
 DAYS: Final = (Fold.ENTRIES, Fold.REFUNDS, Fold.INTEGRATORS)
 
 
-class _Day(Struct, frozen=True):
-    key: date | None
-
-
 class _AccountDay(Struct, frozen=True, array_like=True):
     account_id: UUID
     day: date
 
 
-_next_day = sql.one("verify_totals.next_day", _Day)
-_next_month = sql.one("verify_totals.next_month", _Day)
+_next_day = sql.maybe("verify_totals.next_day", date)
+_next_month = sql.maybe("verify_totals.next_month", date)
 fill_days = sql.run("verify_totals.fill_days")
 _DAY_CHECKS = (
     *sql.for_each("verify_totals.differences_of_days", differences).values(),
@@ -54,7 +50,7 @@ async def _check_days(conn: Connection, scope: VerifyScope, start: str) -> Slice
 async def next_days(conn: Connection, scope: VerifyScope, start: str) -> tuple[date, date, str | None]:
     """The slice's first day, the next day with totals (which ends the slice), and where the next slice begins."""
     day = date.fromisoformat(start)
-    until = min((await _next_day(conn, day=day)).key or date.max, scope.after)
+    until = min(await _next_day(conn, day=day) or date.max, scope.after)
     return day, until, None if until >= scope.after else until.isoformat()
 
 
@@ -154,15 +150,11 @@ async def _check_totals_of_all(conn: Connection, scope: VerifyScope, start: str)
 async def next_months(conn: Connection, scope: VerifyScope, start: str) -> tuple[date, date, str | None]:
     """The slice's first day, the beginning of the next month with totals (which ends it), and where the next begins."""
     day = date.fromisoformat(start)
-    until = min((await _next_month(conn, day=day)).key or date.max, scope.after)
+    until = min(await _next_month(conn, day=day) or date.max, scope.after)
     return day, until, None if until >= scope.after else until.isoformat()
 
 
-class _Account(Struct, frozen=True):
-    key: UUID | None
-
-
-_find_next_account = sql.one("verify_totals.spans_after", _Account)
+_find_next_account = sql.maybe("verify_totals.spans_after", UUID)
 fill_spans = sql.run("verify_totals.fill_spans")
 _compare_spans = differences("verify_totals.differences_of_spans")
 
@@ -171,9 +163,9 @@ async def next_spans(conn: Connection, scope: VerifyScope, start: str) -> tuple[
     """The first and the last account of the slice that begins at `start`, and where the next slice begins. The spans of
     one account are never divided between slices."""
     first = UUID(start)
-    to = (await _find_next_account(conn, first=first, high=scope.high, count=scope.rows_max)).key
+    to = await _find_next_account(conn, first=first, high=scope.high, count=scope.rows_max)
     if to == first:
-        to = (await _find_next_account(conn, first=UUID(int=first.int + 1), high=scope.high, count=0)).key
+        to = await _find_next_account(conn, first=UUID(int=first.int + 1), high=scope.high, count=0)
     return (first, scope.high, None) if to is None else (first, UUID(int=to.int - 1), str(to))
 
 

@@ -158,7 +158,7 @@ def _reason(error: BaseException) -> str:
 class AccessLog:
     """Gathers lines in memory and writes them every 100 ms or 64 KiB, off the event loop.
 
-    A reader that stalls costs lines (`dropped` counts them), never requests.
+    A reader that stalls costs lines, never requests.
     """
 
     _EVERY_S = 0.1
@@ -166,7 +166,6 @@ class AccessLog:
     _BYTES_MAX = 4 * 1024 * 1024
 
     def __init__(self, descriptor: int = 1, *, traced: float | None = None) -> None:
-        self.dropped = 0
         self._traced_share = traced
         self._descriptor = descriptor
         self._lines: list[bytes] = []
@@ -182,7 +181,6 @@ class AccessLog:
     def write(self, line: bytes) -> None:
         """Take one line, given without its newline."""
         if self._lines_bytes > self._BYTES_MAX:
-            self.dropped += 1
             return
         self._lines.append(line)
         self._lines_bytes += len(line) + 1

@@ -79,7 +79,7 @@ _HEADERS = {
         "Tells browsers to save the PDF as a file named after the boleto's number at the bank.",
     ),
 }
-# OpenAPI links from a 201 to the operations on the new resource: a charge, unless _LINKS_OF has the operation.
+# The links from a 201 to the operations on the new resource: a charge, unless _LINKS_BY_OPERATION says otherwise.
 _LINKS = dict.fromkeys(("getCharge", "cancelCharge", "simulatePayment"), "charge_id")
 _LINKS_BY_OPERATION: dict[str, dict[str, str]] = {
     "createSchedule": dict.fromkeys(

@@ -10,10 +10,9 @@ from api.context import ApiContext
 from api.paging import PagedList, page_of
 from api.query import Query
 from api.route import Call, Route, routes_of
-from domain.errors import Code, Refused, required
+from domain.errors import Code, required
 from domain.instants import iso
 from readmodels.dashboard.request_log import (
-    ID_MAX,
     REQUESTS_KEPT,
     RequestFilters,
     RequestPosition,
@@ -82,11 +81,8 @@ def _row_filters(query: AskedFilters, _: Query) -> RequestFilters:
 
 
 async def look_up(context: ApiContext, call: Call) -> Answer:
-    request_id, owner = call.path("request_id"), call.caller.owner
-    if len(request_id) > ID_MAX or not (request_id.isascii() and request_id.isprintable()):
-        raise Refused(Code.REQUEST_NOT_FOUND)
     async with session(context.pool) as conn:
-        found = await find_request(conn, request_id=request_id, account_id=owner.account_id, test=owner.test)
+        found = await find_request(conn, call.caller.owner, call.path("request_id"))
     row = required(found, Code.REQUEST_NOT_FOUND)
     return Answer(encode(RequestWithBodies(**_item_fields(row), request_body=row.sent, response_body=row.answered)))
 

@@ -33,9 +33,6 @@ _NO_CACHE = ((b"pragma", b"no-cache"),)
 
 
 class Credential(Struct, frozen=True):
-    client_id: str
-    account_id: object
-    test: bool
     secret_hash: bytes
     previous_secret_hash: bytes | None
     previous_until: datetime | None
@@ -79,12 +76,11 @@ class TokenRequest(Struct, kw_only=True, omit_defaults=True):
 
 
 class _Declined(Exception):
-    def __init__(self, status: int, error: str, description: str, *, basic: bool = False) -> None:
+    def __init__(self, status: int, error: str, description: str) -> None:
         super().__init__(error)
         self.status = status
         self.error = error
         self.description = description
-        self.basic = basic
 
 
 find_credential = sql.maybe("credential.find", Credential)
@@ -125,7 +121,7 @@ async def _issue_token(context: ApiContext, request: Request[Any, Any, Any]) -> 
         raise _Declined(400, "invalid_request", "grant_type is missing: it is client_credentials.")
     if grant_type != "client_credentials":
         raise _Declined(400, "unsupported_grant_type", "Only client_credentials is supported.")
-    client_id, client_secret, basic = _client_credentials(request, fields)
+    client_id, client_secret = _client_credentials(request, fields)
     now = context.now()
     async with session(context.pool) as conn:
         credential = await find_credential(conn, client_id=client_id)
@@ -139,7 +135,7 @@ async def _issue_token(context: ApiContext, request: Request[Any, Any, Any]) -> 
             and credential.previous_until > now
         ):
             matches |= hmac.compare_digest(presented, credential.previous_secret_hash)
-        declined = _Declined(401, "invalid_client", "Unknown client or wrong secret.", basic=basic)
+        declined = _Declined(401, "invalid_client", "Unknown client or wrong secret.")
         if credential is None or not matches or credential.revoked_at is not None:
             raise declined
         # Only after the secret is verified: a client_id is not secret, and requests by somebody who knows it must not
@@ -193,12 +189,12 @@ async def _read_fields(request: Request[Any, Any, Any]) -> dict[str, str]:
     return fields
 
 
-def _client_credentials(request: Request[Any, Any, Any], fields: dict[str, str]) -> tuple[str, str, bool]:
-    """Client id and secret, and whether they came in HTTP Basic. Using both ways at once is refused (section 2.3)."""
+def _client_credentials(request: Request[Any, Any, Any], fields: dict[str, str]) -> tuple[str, str]:
+    """Client id and secret, from HTTP Basic or the fields. Using both ways at once is refused (section 2.3)."""
     headers = [value for name, value in request.scope["headers"] if name == b"authorization"]
     if headers:
         if len(headers) > 1 or headers[0][:6].lower() != b"basic ":
-            raise _Declined(401, "invalid_client", "The Authorization header must be Basic.", basic=True)
+            raise _Declined(401, "invalid_client", "The Authorization header must be Basic.")
         if "client_secret" in fields:
             raise _Declined(400, "invalid_request", "Use one way of client authentication.")
         try:
@@ -206,15 +202,15 @@ def _client_credentials(request: Request[Any, Any, Any], fields: dict[str, str])
             client_id, colon, secret = text.partition(":")
             client_id, secret = (unquote_plus(client_id, errors="strict"), unquote_plus(secret, errors="strict"))
         except ValueError:
-            raise _Declined(401, "invalid_client", "The Authorization header cannot be read.", basic=True) from None
+            raise _Declined(401, "invalid_client", "The Authorization header cannot be read.") from None
         if not colon or "\0" in client_id:
-            raise _Declined(401, "invalid_client", "The Authorization header cannot be read.", basic=True)
+            raise _Declined(401, "invalid_client", "The Authorization header cannot be read.")
         if fields.get("client_id", client_id) != client_id:
             raise _Declined(400, "invalid_request", "Two clients are named.")
-        return client_id, secret, True
+        return client_id, secret
     if "client_id" not in fields or "client_secret" not in fields:
         raise _Declined(401, "invalid_client", "Client authentication is missing.")
-    return fields["client_id"], fields["client_secret"], False
+    return fields["client_id"], fields["client_secret"]
 
 
 def _granted_scopes(requested: str | None, held: list[str]) -> list[str]:

@@ -39,7 +39,6 @@ _encode = msgspec.json.Encoder().encode
 
 
 class _Kept(Struct, frozen=True):
-    kid: str
     private_sealed: bytes
     certificate: bytes
 

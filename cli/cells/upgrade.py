@@ -18,10 +18,11 @@ class CellsMigrated(Struct, frozen=True):
     away: dict[str, str]
 
 
-async def migrate_cells(home_url: str, owner_url: str, tell: Callable[[str], None]) -> CellsMigrated:
+async def migrate_cells(owner_url: str, tell: Callable[[str], None]) -> CellsMigrated:
     """Migrates each cell as the role of `owner_url`, home's owner, which shall own the tables of every cell. Cells that
-    are unavailable are skipped and reported in `away`. Other errors of a cell's migration are raised."""
-    conn = await connect(home_url)
+    are unavailable are skipped and reported in `away`. Other errors of a cell's migration are raised. CannotRun without
+    SECRET_KEY, which opens the cells' addresses, when there are any."""
+    conn = await connect(owner_url)
     try:
         cells = await other_cells(conn)
     finally:

@@ -113,7 +113,7 @@ def _new_parser(protocol: "HttpConnection") -> httptools.HttpRequestParser:
 
 class HttpConnection(HttpToolsProtocol):
     """A client's connection. By `deadline`, in the loop's time, the client must have sent more; infinite while the
-    client waits for our answer. By `read_by` the client must have read more of an answer."""
+    client waits for our answer. By `answer_read_deadline` the client must have read more of an answer."""
 
     def __init__(
         self,

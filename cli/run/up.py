@@ -286,7 +286,7 @@ async def _migrate_and_seed(settings: Settings, owner_url: str, home: Path) -> t
     try:
         for name in await migrate(owner_url, app_url=settings.database_url, report_url=settings.database_report_url):
             say(f"migrated {name}")
-        await migrate_cells(owner_url, owner_url, say)
+        await migrate_cells(owner_url, say)
     except (asyncpg.PostgresError, CannotGrant) as error:
         raise CannotRun(f"the database cannot be migrated: {_reason(error)}") from None
     conn = await connect(settings.database_url)

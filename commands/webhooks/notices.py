@@ -14,12 +14,9 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 import sql
+from domain.events import SANDBOX_MARK
 from domain.webhooks.breaker import Transition
 from sql import Connection
-
-SANDBOX_MARK = "[TESTE/SANDBOX]"
-"""In front of the event type of every notice that is about test events (spec, delivery rules)."""
-
 
 SECOND_COPY: Final = "second_copy_asked"
 """The kind of a notice that a payer asked for a second copy of a boleto."""

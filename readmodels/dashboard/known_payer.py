@@ -42,16 +42,12 @@ class PayerChoice(Struct, frozen=True, kw_only=True):
     city: str = ""
 
 
-class _PayerRow(Struct, frozen=True):
-    payer_sealed: bytes | None
-
-
 class _ChargePayerRow(Struct, frozen=True):
     charge_id: UUID
     payer_sealed: bytes | None
 
 
-_find_payer = sql.maybe("dashboard.payer", _PayerRow)
+_find_payer = sql.maybe("dashboard.payer", bytes)
 _find_charges_of_payer = sql.many("dashboard.charges_of_payer", _ChargePayerRow)
 _find_newest_payers = sql.many("dashboard.newest_payers", _ChargePayerRow)
 read_payer = msgspec.json.Decoder(KnownPayer).decode
@@ -60,8 +56,8 @@ read_payer = msgspec.json.Decoder(KnownPayer).decode
 async def payer_of_charge(conn: Connection, charge_id: UUID, owner: Owner, *, seal: Seal) -> KnownPayer | None:
     """The payer of a charge; None when this account and mode has no such charge, when the charge has no payer, and
     after the payer was erased."""
-    row = await _find_payer(conn, charge_id=charge_id, account_id=owner.account_id, test=owner.test)
-    return None if row is None else _open_payer(row.payer_sealed, charge_id, seal)
+    payer_sealed = await _find_payer(conn, charge_id=charge_id, account_id=owner.account_id, test=owner.test)
+    return _open_payer(payer_sealed, charge_id, seal)
 
 
 async def payer_with_document(conn: Connection, document: str, owner: Owner, *, seal: Seal) -> KnownPayer | None:

@@ -93,10 +93,6 @@ class LaneCount(Struct, frozen=True):
     lanes: int
 
 
-class Suspension(Struct, frozen=True):
-    suspended_at: datetime | None
-
-
 _page_of_merchants = sql.list_of("platform.merchants", MerchantRow)
 _find_named = sql.many("platform.merchants_named", MerchantRow)
 _find_of_document = sql.many("platform.merchants_of_document", MerchantRow)
@@ -107,7 +103,8 @@ find_merchant = sql.maybe("platform.merchant", Merchant)
 names_of_merchants = sql.many("platform.merchant_names", str)
 """Merchants' names, the first `limit` in alphabetical order. Takes `limit`."""
 _count_by_kyc = sql.many("platform.kyc_counts", KycCount)
-suspension = sql.one("platform.suspension", Suspension)
+find_suspended_at = sql.maybe("platform.suspension", datetime)
+"""When PIX without a boleto was suspended; None while it is not."""
 _find_queues = sql.many("platform.queues", Queue)
 _find_bank_state = sql.one("platform.bank", BankState)
 lanes_in_trouble = sql.many("platform.lanes_in_trouble", LaneCount)

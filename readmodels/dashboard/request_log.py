@@ -15,7 +15,7 @@ from sql import Connection
 
 REQUESTS_KEPT: Final = timedelta(days=30)
 """How long a request is shown; afterwards a worker drops the partition of its day."""
-ID_MAX: Final = 64
+_ID_MAX: Final = 64
 SCANNED_MAX = 5_000
 """Requests that one page scans before the search continues on the next page."""
 
@@ -86,8 +86,13 @@ class _ScannedRow(RequestRow, frozen=True):
 
 _read_refusal = msgspec.json.Decoder(LoggedRefusal).decode
 _page = sql.list_of("request_log.page", _ScannedRow)
-find_request = sql.maybe("request_log.one", RequestDetail)
-"""Takes `request_id, account_id, test`."""
+_find_request = sql.maybe("request_log.one", RequestDetail)
+
+
+async def find_request(conn: Connection, owner: Owner, request_id: str) -> RequestDetail | None:
+    if len(request_id) > _ID_MAX or not (request_id.isascii() and request_id.isprintable()):
+        return None
+    return await _find_request(conn, request_id=request_id, account_id=owner.account_id, test=owner.test)
 
 
 async def request_page(
@@ -99,8 +104,8 @@ async def request_page(
     *,
     since: datetime = BEGINNING,
 ) -> tuple[Sequence[RequestRow], RequestPosition | None]:
-    """One page and the position after which the next page begins. The page may be short, even empty, when LOOK requests
-    held no more matches. Without a `from_at` the search goes back to `since`."""
+    """One page and the position after which the next page begins. The page may be short, even empty, when SCANNED_MAX
+    requests held no more matches. Without a `from_at` the search goes back to `since`."""
     begins_at, ends_at = filters.from_at or since, filters.to_at or END
     scanned = await _page(
         conn,

@@ -66,8 +66,6 @@ class PrintedBoleto(Struct, frozen=True, kw_only=True):
     bank_name: str
     bank_code: str  # as printed: "001-9"
     carteira: str
-    especie_doc: str = "DM"
-    aceite: str = "N"
     file_name: str = "boleto.pdf"  # of the download; not printed
 
 
@@ -126,8 +124,8 @@ def _write_ficha(content: ContentStream, boleto: PrintedBoleto) -> None:
     content.text("ficha_agency", boleto.agency_code, 9, align="right")
     content.text("ficha_document_date", day(boleto.document_date), 8.5)
     content.text("ficha_seu_numero", boleto.seu_numero, 8.5)
-    content.text("ficha_especie_doc", boleto.especie_doc, 8.5)
-    content.text("ficha_aceite", boleto.aceite, 8.5)
+    content.text("ficha_especie_doc", "DM", 8.5)
+    content.text("ficha_aceite", "N", 8.5)
     content.text("ficha_processing_date", day(boleto.processing_date), 8.5)
     content.text("ficha_nosso_numero", boleto.nosso_numero, 9, align="right")
     content.text("ficha_carteira", boleto.carteira, 8.5)

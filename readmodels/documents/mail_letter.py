@@ -14,6 +14,7 @@ from domain.boleto.codes import printed_line
 from domain.boleto.terms import AmountDue, PaymentTerms, amount_due, last_day
 from domain.brazilian import brl, day, moment, span
 from domain.charge import Status
+from domain.events import SANDBOX_MARK
 from domain.instants import SAO_PAULO, iso, parse_day
 from domain.payer import holds_link
 from domain.schedules.reminders import due_day
@@ -21,8 +22,6 @@ from readmodels.charges.charge import ChargeDoc
 from readmodels.charges.conditions import portuguese_conditions
 
 _DESCRIPTION_MAX: Final = 200
-_TEST_MARK: Final = "[TESTE/SANDBOX]"
-"""The prefix of the event type in a notice about test events (spec, delivery rules)."""
 
 
 class PixCode(Struct, frozen=True):
@@ -236,12 +235,12 @@ def notice_letter(
                 else OUTCOMES.get(str(decoded.outcome), str(decoded.outcome)),
             )
         )
-    test = event_type.startswith(_TEST_MARK)
+    test = event_type.startswith(SANDBOX_MARK)
     path = "/painel/teste/webhooks/entregas" if test else "/painel/webhooks"
     if decoded.charge_id:
         path = f"/painel/cobrancas/{decoded.charge_id}"
     return Letter(
-        subject=f"{_TEST_MARK} {heading}" if test else heading,
+        subject=f"{SANDBOX_MARK} {heading}" if test else heading,
         heading=heading,
         lead=lead.format(held=span(timedelta(seconds=held_s))),
         facts=tuple(shown_facts),

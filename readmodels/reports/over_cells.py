@@ -53,7 +53,6 @@ def merge_rows_of_cells(report: Report, answers: Sequence[CellRows]) -> list[Row
 
 
 def _merged_row(report: Report, rows: Sequence[Row], parts: Sequence[Row]) -> Row:
-    names = [column.name for column in report.columns]
     sums = {
         column.name: sum(row[index] or 0 for row in rows)
         for index, column in enumerate(report.columns)
@@ -70,7 +69,7 @@ def _merged_row(report: Report, rows: Sequence[Row], parts: Sequence[Row]) -> Ro
             whole = sums[column.total.whole]
             return half_up(10_000 * sums[column.total.part], whole) if whole else None
         if column.name in sums:
-            assert column.total is None, f"{names[index]} of several cells is no sum"
+            assert column.total is None, f"{column.name} of several cells is no sum"
             return sums[column.name]
         # A text is part of the key, or follows from the key and may not be known in every cell yet.
         return next((row[index] for row in rows if row[index] is not None), None)

@@ -11,7 +11,7 @@ from typing import Any, Final, TypeVar
 from litestar.response import Response, Stream
 
 from domain.instants import SAO_PAULO
-from readmodels.reports.csv_lines import BOM, Field, csv_line
+from readmodels.reports.csv_lines import BOM, CONTENT_TYPE, Field, csv_line
 from web.painel.page_request import PAGE_HEADERS, PageRequest
 
 ROWS: Final = 500
@@ -46,8 +46,7 @@ async def csv_answer(
                 return
 
     headers = {**PAGE_HEADERS, "Content-Disposition": attachment(request, name, "csv")}
-    # Litestar adds the character set to the type of every text.
-    return Stream(lines(), media_type="text/csv", headers=headers)
+    return Stream(lines(), media_type=CONTENT_TYPE, headers=headers)
 
 
 def attachment(request: PageRequest, name: str, kind: str) -> str:

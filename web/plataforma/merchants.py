@@ -137,7 +137,6 @@ async def merchant_view(
         "reason_max": REASON_MAX,
         "reason": reason,
         "payout": payout,
-        "key": payout.pix_key,
         "review": review,
         "unreviewed": [REVIEW[each.item][0] for each in review if not each.done],
         "review_words": REVIEW,

@@ -8,7 +8,7 @@ from litestar.response import Response
 from commands.merchants.kyc import Kyc
 from commands.merchants.pix_suspension import resume_pix, suspend_pix
 from domain.merchants.staff import reason_faults
-from readmodels.dashboard.platform import COUNT_MAX, bank_state, kyc_counts, lanes_in_trouble, queues, suspension
+from readmodels.dashboard.platform import COUNT_MAX, bank_state, find_suspended_at, kyc_counts, lanes_in_trouble, queues
 from readmodels.reports.report import By, ask, freshness, keeping, today_at
 from readmodels.reports.reports import REPORTS
 from runtime.postgres import session
@@ -52,7 +52,7 @@ async def _page(request: PageRequest, *, fault: str = "") -> Response[Any]:
             "today": _receipts_total(today_rows),
             "freshness": await freshness(conn),
             "kyc": await kyc_counts(conn, list(Kyc)),
-            "suspended_at": (await suspension(conn)).suspended_at,
+            "suspended_at": await find_suspended_at(conn),
             "bank": await bank_state(conn),
             "queues": await queues(conn),
             "lanes": await lanes_in_trouble(conn),

@@ -202,4 +202,4 @@ INSERT INTO simulated_signing_key (kid, private_sealed, certificate, created_at)
 VALUES (:kid, :private_sealed, :certificate, :now) ON CONFLICT DO NOTHING;
 
 -- name: key
-SELECT kid, private_sealed, certificate FROM simulated_signing_key WHERE kid = :kid;
+SELECT private_sealed, certificate FROM simulated_signing_key WHERE kid = :kid;

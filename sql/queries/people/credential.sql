@@ -1,7 +1,7 @@
 -- Credentials and tokens of callers.
 
 -- name: find
-SELECT client_id, account_id, test, secret_hash, previous_secret_hash, previous_until, scopes, revoked_at
+SELECT secret_hash, previous_secret_hash, previous_until, scopes, revoked_at
 FROM credential WHERE client_id = :client_id;
 
 -- name: issue_token

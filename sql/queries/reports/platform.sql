@@ -43,7 +43,7 @@ SELECT k.kyc, (SELECT count(*) FROM (SELECT FROM account a WHERE a.kyc = k.kyc L
 FROM unnest(:states::text[]) WITH ORDINALITY AS k (kyc, place) ORDER BY k.place;
 
 -- name: suspension
-SELECT (SELECT suspended_at FROM pix_suspension) AS suspended_at;
+SELECT suspended_at FROM pix_suspension;
 
 -- name: queues
 -- The length of each queue, read along its index and counted up to a bound; the oldest due_at shows by how much the

@@ -64,7 +64,7 @@ async def set_password(request: PageRequest) -> Response[Any]:
 
 
 async def show_factor(request: PageRequest) -> Response[Any]:
-    return await _factor_page(request, secret=secrets.token_bytes(SECRET_BYTES))
+    return await _factor_page(request)
 
 
 async def turn_on(request: PageRequest) -> Response[Any]:

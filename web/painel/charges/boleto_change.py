@@ -16,6 +16,7 @@ from domain.errors import Code, Refused
 from readmodels.charges.charge import ChargeDoc, charges_by_id
 from runtime.ids import new_id
 from runtime.jobs import BOLETO_ORDERS, PIX_ORDERS, WEBHOOKS
+from web.painel.labels import CANCEL_REASONS
 from web.painel.page_request import PageRequest
 
 
@@ -56,6 +57,12 @@ async def change_charge(request: PageRequest, action: str, command: ChargeComman
         (outcome,) = await change_charges(conn, [command], now=request.now)
         if isinstance(outcome, Refused):
             raise outcome
+
+
+def chosen_reason(request: PageRequest) -> CancelReason:
+    """Returns the reason in the form that cancels a charge."""
+    name = request.field("reason")
+    return CancelReason(name) if name in CANCEL_REASONS else CancelReason.CANCELLED
 
 
 async def cancel_charge(request: PageRequest, doc: ChargeDoc, reason: CancelReason) -> None:

@@ -21,8 +21,8 @@ from domain.identifiers import parse_id
 from domain.instants import iso
 from readmodels.charges.charge import ChargeDoc, charges_by_id
 from runtime.postgres import session
-from web.painel.charges.boleto_change import cancel_charge
-from web.painel.labels import CANCEL_REASONS, STATUS, refusal
+from web.painel.charges.boleto_change import cancel_charge, chosen_reason
+from web.painel.labels import STATUS, refusal
 from web.painel.lists import PAGE
 from web.painel.page_request import PageRequest
 
@@ -41,8 +41,7 @@ async def cancel(request: PageRequest) -> Response[Any]:
     """Answers the page that asks to confirm; when its box is ticked, cancels the charges."""
     docs = await _ticked_charges(request)
     if request.field("sure") == "yes" and docs:
-        reason_name = request.field("reason")
-        reason = CancelReason(reason_name) if reason_name in CANCEL_REASONS else CancelReason.CANCELLED
+        reason = chosen_reason(request)
         results = await asyncio.gather(*(_cancel_one(request, doc, reason) for doc in docs))
         values = {"ended": results, "cancelled": sum(not each.fault for each in results)}
         return request.show("cancelled_charges.html", values)

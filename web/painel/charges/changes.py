@@ -19,7 +19,7 @@ from commands.people.audit import AlreadySent
 from commands.people.tell import mail_owners
 from domain.boleto.terms import cuts_discount
 from domain.brazilian import brl
-from domain.charge import CancelReason, Status
+from domain.charge import Status
 from domain.documents import masked
 from domain.errors import Code, Refused
 from domain.instants import SAO_PAULO
@@ -38,10 +38,10 @@ from runtime.postgres import session
 from sql import Connection
 from web.head import parameter_in
 from web.painel.auth.step_up import require_step_up
-from web.painel.charges.boleto_change import cancel_charge, change_boleto, change_charge
+from web.painel.charges.boleto_change import cancel_charge, change_boleto, change_charge, chosen_reason
 from web.painel.charges.charge_page import charge_of, show_charge
 from web.painel.fields import Filled, typed_pix_key
-from web.painel.labels import CANCEL_REASONS, REFUSED
+from web.painel.labels import REFUSED
 from web.painel.page_request import PageRequest
 from web.painel.rows import payer_in_view, returned_totals
 
@@ -57,9 +57,7 @@ async def cancel(request: PageRequest) -> Response[Any]:
     doc = await charge_of(request, charge_id)
     if request.field("sure") != "yes":
         return await show_charge(request, cancel_fault="Confirme que quer cancelar.")
-    reason_name = request.field("reason")
-    reason = CancelReason(reason_name) if reason_name in CANCEL_REASONS else CancelReason.CANCELLED
-    await cancel_charge(request, doc, reason)
+    await cancel_charge(request, doc, chosen_reason(request))
     return request.go(request.here(f"/cobrancas/{charge_id}"), done="cancelada")
 
 
@@ -160,7 +158,8 @@ async def refund(request: PageRequest) -> Response[Any]:
     if filled.faults:
         return await _refund_form(request, doc, filled)
     if destination is not None and not request.test:
-        require_step_up(request, "Devolver um pagamento", await _step_up_facts(request, charge_id, filled, destination))
+        shown = await _step_up_facts(request, charge_id, filled, amount_cents, destination)
+        require_step_up(request, "Devolver um pagamento", shown)
     refund_id = new_id()
     new_refund = NewRefund(
         owner=request.owner,
@@ -195,7 +194,7 @@ async def refund(request: PageRequest) -> Response[Any]:
 
 
 async def _step_up_facts(
-    request: PageRequest, charge_id: UUID, filled: Filled, destination: TransferDestination
+    request: PageRequest, charge_id: UUID, filled: Filled, amount_cents: int | None, destination: TransferDestination
 ) -> dict[str, str]:
     """Returns amount and destination, to be confirmed. The payer's own document is masked, as the form showed it; a
     typed document is shown as it was typed."""
@@ -204,7 +203,6 @@ async def _step_up_facts(
     remaining_cents = next(
         (each.remaining_cents for each in payments if each.payment_id == filled.value("payment_id")), 0
     )
-    amount_cents = filled.cents("amount", PIX_CENTS_MAX, required=False)
     typed_document = filled.value("document")
     return {
         "Valor": brl(remaining_cents) + " (tudo o que resta do pagamento)"

@@ -218,17 +218,11 @@ async def _create_charge(row: SheetRow, row_request: PageRequest) -> ImportedRow
     try:
         create = new_charge.create_pix_charge if row.fields["kind"] == "pix" else new_charge.create_boleto_charge
         charge_id = await create(row_request, filled)
-    except AlreadySent:
-        earlier_id = await new_charge.charge_made_by_key(row_request)
-        return (
-            ImportedRow(row, earlier_id, before=True)
-            if earlier_id
-            else ImportedRow(row, fault=REFUSED[Code.BANK_UNAVAILABLE][0])
-        )
-    except Refused as refused:
+    except (AlreadySent, Refused) as error:
         if (earlier_id := await new_charge.charge_made_by_key(row_request)) is not None:
             return ImportedRow(row, earlier_id, before=True)
-        return ImportedRow(row, fault=refusal(refused.code))
+        fault = refusal(error.code) if isinstance(error, Refused) else REFUSED[Code.BANK_UNAVAILABLE][0]
+        return ImportedRow(row, fault=fault)
     if charge_id is None:
         return ImportedRow(row, fault=" ".join(filled.faults.values()))
     return ImportedRow(row, charge_id)

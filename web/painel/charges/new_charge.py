@@ -44,7 +44,7 @@ from web.painel.charges import prefill, second_copy
 from web.painel.charges.boleto_terms import DEFAULTS, FIELDS, form_values, read_terms
 from web.painel.charges.payer_choice import PayerSearch, read_payer_search
 from web.painel.fields import Filled
-from web.painel.labels import REFUSED, refusal
+from web.painel.labels import refusal
 from web.painel.page_request import PageRequest
 
 PIX: Final = "pix"
@@ -118,7 +118,7 @@ async def create(request: PageRequest) -> Response[Any]:
     except Refused as refused:
         if refused.code not in _FORM_REFUSALS:
             raise
-        filled.wrong("form", refusal(refused.code) if refused.code in REFUSED else "")
+        filled.wrong("form", refusal(refused.code))
         return await _form_page(request, form, filled, status=refused.code.status)
     if charge_id is None:
         return await _form_page(request, form, filled)

@@ -41,8 +41,6 @@ class Sheet(Struct, frozen=True):
     read: Read
     dated: bool = False
     summed: bool = False
-    money: bool = False
-    """In production only, and for the roles that see the statement."""
 
     async def show(self, request: PageRequest) -> Response[Any]:
         query, report_query = _read_query(request, self)
@@ -200,6 +198,5 @@ MONTHS: Final = Sheet(
         "conferencia": "Conferência",
     },
     read=_month_lines,
-    money=True,
 )  # fmt: skip
 SHEETS: Final = (CONVERSION, AGES, MONTHS)

@@ -229,8 +229,6 @@ async def _page(
         "filled": filled,
         "balance_cents": balance_cents,
         "payout": payout,
-        "pix_key": payout.pix_key,
-        "approved": payout.approved,
         "key": key,
         "enough": balance_cents >= MINIMUM_CENTS + fee_cents,
         "fee_cents": fee_cents,

@@ -7,7 +7,6 @@ from litestar.exceptions import NotFoundException
 from litestar.response import Response
 
 from readmodels.dashboard.request_log import (
-    ID_MAX,
     REQUESTS_KEPT,
     SCANNED_MAX,
     RequestDetail,
@@ -48,11 +47,8 @@ async def show(request: PageRequest) -> Response[Any]:
 
 
 async def _find(request: PageRequest, request_id: str) -> RequestDetail | None:
-    if len(request_id) > ID_MAX or not (request_id.isascii() and request_id.isprintable()):
-        return None
-    owner = request.owner
     async with session(request.pool) as conn:
-        return await find_request(conn, request_id=request_id, account_id=owner.account_id, test=owner.test)
+        return await find_request(conn, request.owner, request_id)
 
 
 def _read_filters(query: ListQuery, request: PageRequest) -> RequestFilters:

@@ -19,7 +19,7 @@ from commands.webhooks.endpoint import (
     rotate_secret,
     set_endpoint,
 )
-from commands.webhooks.settings import send_trial
+from commands.webhooks.trial import send_trial
 from domain.errors import Code, Refused
 from domain.events import DEFAULT_KINDS, EventKind
 from domain.pix.end_to_end import TAIL_BYTES

@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from litestar.response import Response
 
-from readmodels.reports.csv_lines import BOM, csv_line
+from readmodels.reports.csv_lines import BOM, CONTENT_TYPE, csv_line
 from web.painel.charges.sheets.rows import AMOUNT_COLUMNS, COLUMNS, DAY_COLUMNS, KINDS, ROWS_MAX
 from web.painel.page_request import PAGE_HEADERS, PageRequest
 from web.painel.xlsx_export import MEDIA_TYPE
@@ -46,7 +46,7 @@ _HELP: Final[dict[str, str]] = {
 
 
 async def show_csv(request: PageRequest) -> Response[Any]:
-    return _attachment(BOM + csv_line(list(COLUMNS)), "csv", "text/csv")
+    return _attachment(BOM + csv_line(list(COLUMNS)), "csv", CONTENT_TYPE)
 
 
 async def show_xlsx(request: PageRequest) -> Response[Any]:
