@@ -46,7 +46,7 @@ class Sheet(Struct, frozen=True):
         query, report_query = _read_query(request, self)
         lines = None
         if report_query is not None:
-            await self._settle(request)
+            await settle(request)  # so that a report of charges agrees with their list
             lines = await totals_in_time(request, lambda conn: self.read(conn, request, report_query))
         values = {
             "sheet": self,
@@ -71,15 +71,10 @@ class Sheet(Struct, frozen=True):
         if report_query is None:
             return request.go(request.here(self.path) + query.link())
         request.spend("files_per_min")
-        await self._settle(request)
+        await settle(request)  # so that a report of charges agrees with their list
         lines = await request.reads.ask(lambda conn: self.read(conn, request, report_query))
         columns = {name: (lambda line, at=at: line[at]) for at, name in enumerate(self.columns)}
         return await answer(request, self.path.rpartition("/")[2], columns, _single_page(lines))
-
-    async def _settle(self, request: PageRequest) -> None:
-        """Records the expiry of overdue charges, so that a report of charges agrees with their list."""
-        if not self.money:
-            await settle(request)
 
 
 async def _single_page(lines: Sequence[Line]) -> AsyncIterator[Sequence[Line]]:
