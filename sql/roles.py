@@ -189,7 +189,7 @@ class CannotGrant(Exception):
 
 
 _me = sql.one("roles.me", str)
-_is_bound = sql.maybe("roles.find", bool)
+_find = sql.maybe("roles.find", bool)
 _make = sql.one("roles.make", str)
 _grant = sql.many("roles.grant", str)
 _grant_rest = sql.many("roles.grant_rest", str)
@@ -220,7 +220,7 @@ async def _set_defaults(conn: Connection, role: str) -> None:
 
 
 async def _have(conn: Connection, role: str, url: str) -> None:
-    is_bound = await _is_bound(conn, role=role)
+    is_bound = await _find(conn, role=role)
     if is_bound is None:
         password = unquote(urlsplit(url).password or "")
         if not password or not password.isascii():

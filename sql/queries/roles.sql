@@ -9,7 +9,7 @@ SELECT current_user::text AS role;
 -- Whether grants bind a role. They do not bind a superuser, a role that can create roles or become the owner of the
 -- tables, or the owner of the database.
 SELECT NOT (r.rolsuper OR r.rolcreaterole OR pg_has_role(r.oid, current_user, 'MEMBER')
-       OR EXISTS (SELECT FROM pg_database d WHERE d.datname = current_database() AND d.datdba = r.oid)) AS bound
+            OR EXISTS (SELECT FROM pg_database d WHERE d.datname = current_database() AND d.datdba = r.oid)) AS bound
 FROM pg_roles r WHERE r.rolname = :role;
 
 -- name: make

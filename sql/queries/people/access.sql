@@ -2,8 +2,7 @@
 
 -- name: person
 -- The person with this e-mail, and the account's name ('Quita' for staff).
-SELECT u.email, u.name, u.role, u.account_id, u.password_hash IS NULL AS fresh,
-       coalesce(a.name, 'Quita') AS account
+SELECT u.email, u.name, u.role, u.account_id, u.password_hash IS NULL AS fresh, coalesce(a.name, 'Quita') AS account
 FROM dashboard_user u LEFT JOIN account a ON a.account_id = u.account_id
 WHERE u.email = :email;
 
