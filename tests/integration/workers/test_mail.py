@@ -24,7 +24,15 @@ from commands.charges.change import change_charges
 from commands.charges.create_pix import NewPix, create_pix
 from commands.charges.pay import Confirmation, confirm_payments
 from commands.charges.redate import redate_boleto
-from commands.mail import ASKED_DAY, ASKED_OF_ACCOUNT_MAX, ASKED_TO_MAX, ask_for_mail, read_stop_token
+from commands.mail import (
+    ASKED_DAY,
+    ASKED_IN,
+    ASKED_MAX,
+    ASKED_OF_ACCOUNT_MAX,
+    ASKED_TO_MAX,
+    ask_for_mail,
+    read_stop_token,
+)
 from commands.merchants.merchants import MerchantCreated, create_merchant
 from commands.merchants.profile.logo import set_logo
 from commands.merchants.profile.logo_pixels import read_logo
@@ -690,7 +698,7 @@ async def request_mail(post: Post, doc: ChargeDoc, to: str | None = None) -> str
         return f"{refused.code.name} {' '.join(refused.fields or {})}".strip()
 
 
-async def test_requested_mails_to_one_address_are_limited_per_day_over_all_charges(post: Post) -> None:
+async def test_requested_mails_are_limited_per_day_to_one_address_and_per_hour_about_one_charge(post: Post) -> None:
     charges = [await post.pix(None) for _ in range(3)]
     for number in range(ASKED_TO_MAX):
         assert await request_mail(post, charges[number % 3], "Ana@example.com") == "queued"
@@ -698,6 +706,11 @@ async def test_requested_mails_to_one_address_are_limited_per_day_over_all_charg
     assert await request_mail(post, charges[0], "bia@example.com") == "queued"
     post.now += ASKED_DAY
     assert await request_mail(post, charges[0], "ana@example.com") == "queued"
+    for number in range(1, ASKED_MAX):
+        assert await request_mail(post, charges[0], f"{number}@example.com") == "queued"
+    assert await request_mail(post, charges[0], "0@example.com") == "RATE_LIMITED", "of one charge in an hour"
+    post.now += ASKED_IN
+    assert await request_mail(post, charges[0], "0@example.com") == "queued"
 
 
 async def test_requested_mails_of_an_account_are_limited_per_day_over_all_addresses(post: Post) -> None:
