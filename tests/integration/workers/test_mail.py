@@ -360,6 +360,9 @@ async def test_an_address_that_stopped_a_merchants_mails_gets_no_more(post: Post
     await post.work()
     assert len(post.server.mails) == 1
     assert await post.states() == [("sent", 1, None), ("skipped", 1, "stopped")]
+    await post.pix("eva@example.com")
+    await post.work()
+    assert len(post.server.of("eva@example.com")) == 1
 
 
 async def test_a_mail_to_a_payer_embeds_the_logo_and_loads_nothing_from_the_network(post: Post) -> None:
@@ -571,7 +574,23 @@ async def test_the_mail_of_a_dead_worker_is_sent_once_its_lease_ends(post: Post)
     assert post.server.mails == [], "the database's clock ends a lease"
     await post.context.pool.execute("UPDATE mail SET lease_until = now() WHERE state = 'sending'")
     await release_mails(post.context)
-    await post.work()
+
+    async def store_late(conn: Any, attempts: int) -> None:
+        """What a worker stores whose lease another worker has taken, or has ended."""
+        late = {"mail_id": lost[0].mail_id, "attempts": attempts}
+        await mail_worker.settle(
+            conn, **late, state="failed", due_at=post.now, subject=None, trouble="late", sent_at=None
+        )
+        await mail_worker.put_back(conn, **late)
+
+    async with post.context.pool.acquire() as conn:
+        (taken,) = await mail_worker.claim(conn, now=post.now, limit=10, lease=LEASE)
+        await store_late(conn, lost[0].attempts)
+        assert await post.states() == [("sending", 2, None)]
+        await mail_worker.put_back(conn, mail_id=taken.mail_id, attempts=taken.attempts)
+        await post.work()
+        await store_late(conn, 2)
+    assert await post.states() == [("sent", 2, None)]
     assert len(post.server.of("olga@example.com")) == 1
 
 
