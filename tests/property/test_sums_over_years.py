@@ -25,7 +25,7 @@ from readmodels.dashboard.overview import CLOSINGS_MAX, closings
 from readmodels.money.ledger import LedgerFilters, ledger_sums
 from readmodels.money.payment_list import PaymentFilters, payment_sum
 from readmodels.reports import fold
-from readmodels.reports.merchant import CohortOutcome, outcomes, settled_months
+from readmodels.reports.merchant import CohortOutcome, first_day, outcomes, settled_months
 from readmodels.reports.report import By, ReportQuery, keeping
 from readmodels.reports.reports import REPORTS
 from runtime.postgres import Connection, Pool, open_pool, session, transaction
@@ -134,6 +134,7 @@ async def test_sums_equal_those_of_their_charges_and_ledger_lines(
     rng = Random(seed)
     accounts = [await make_account(pool) for _ in range(2)]
     await pool.execute("UPDATE account SET fees = $2 WHERE account_id = $1", accounts[0], msgspec.json.encode(FEES))
+    await pool.execute("UPDATE account SET created_at = $2 WHERE account_id = ANY($1)", accounts, BEGINS)
     history = _History(pool, accounts, rng)
     await history.begin()
     for number in range(1, STEPS + 1):
@@ -157,6 +158,7 @@ async def _assert_sums(pool: Pool, accounts: list[UUID], rng: Random) -> None:
         for account_id in accounts:
             for mode in Mode:
                 owner = Owner(account_id, mode)
+                assert await first_day(conn, owner) == _day(BEGINS)
                 charges = await _rows(conn, "SELECT created_at AS at, * FROM charge", owner)
                 lines = await _rows(conn, "SELECT created_at AS at, * FROM read_ledger", owner)
                 await _assert_charge_sums(conn, owner, charges, rng)

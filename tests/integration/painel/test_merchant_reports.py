@@ -46,6 +46,8 @@ async def test_the_conversion_report_counts_issued_charges_that_were_paid_expire
         (old, "cancelled", 4),
     ):
         await books.pool.execute(ADD_CHARGES, books.account_id, "issued", day, status, charges, charges * 10_00)
+    # The same charges are also stored by their due dates.
+    await books.pool.execute(ADD_CHARGES, books.account_id, "due", today, "paid", 2, 20_00)
     page = await owner.opened("/painel/relatorios/conversao")
     assert f"{today:%d/%m/%Y} 3 R${NBSP}30,00 2 R${NBSP}20,00 66,67% 0 1 0 0" in page.text
     assert f"{old:%d/%m/%Y} 5 R${NBSP}50,00 1 R${NBSP}10,00 20,00% 0 0 4 0" in page.text

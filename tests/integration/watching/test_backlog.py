@@ -77,6 +77,12 @@ _SEED = (
     FROM generate_series(1, 3001) n
     """,
     """
+    INSERT INTO mail (mail_id, account_id, charge_id, kind, to_sealed, to_hash, state, due_at, created_at)
+    SELECT md5(state || day)::uuid, '00000000-0000-0000-0000-000000000001', md5(state || day)::uuid, 'charge', '', '',
+           state, day::timestamptz, '2026-05-01'
+    FROM (VALUES ('sent', '2026-05-01'), ('waiting', '2026-05-02'), ('waiting', '2026-07-01')) AS m (state, day)
+    """,
+    """
     INSERT INTO suspense (suspense_id, bank, kind, source, amount_cents, received_at, found_at)
     SELECT md5('s' || n)::uuid, '001', 'pix_without_txid', 's' || n, 7, '2026-05-02', '2026-05-02'
     FROM generate_series(1, 3000) n
@@ -142,12 +148,13 @@ async def test_each_backlog_reports_how_many_wait_and_since_when_the_oldest_wait
         ("reports", "all"): (ROWS, 1),
         ("expiry", "all"): (ROWS, 86_401),
         ("mail_writing", "all"): (ROWS, 86_401),
+        ("mail", "all"): (1, 86_400),
     }
     begins = datetime(2026, 5, 1, tzinfo=UTC)
     assert {key: (found[key].waiting, found[key].oldest) for key in first_s} == {
         key: (waiting, begins + timedelta(seconds=after_s)) for key, (waiting, after_s) in first_s.items()
     }
-    for empty in (("bank_orders_boleto", "test"), ("audit_seal", "all"), ("mail", "all")):
+    for empty in (("bank_orders_boleto", "test"), ("audit_seal", "all")):
         assert (found[empty].waiting, found[empty].oldest) == (0, None)
     held = found["partner_shares", "production"].oldest
     assert held is not None

@@ -24,7 +24,15 @@ from commands.charges.change import change_charges
 from commands.charges.create_pix import NewPix, create_pix
 from commands.charges.pay import Confirmation, confirm_payments
 from commands.charges.redate import redate_boleto
-from commands.mail import ASKED_DAY, ASKED_OF_ACCOUNT_MAX, ASKED_TO_MAX, ask_for_mail, read_stop_token
+from commands.mail import (
+    ASKED_DAY,
+    ASKED_IN,
+    ASKED_MAX,
+    ASKED_OF_ACCOUNT_MAX,
+    ASKED_TO_MAX,
+    ask_for_mail,
+    read_stop_token,
+)
 from commands.merchants.merchants import MerchantCreated, create_merchant
 from commands.merchants.profile.logo import set_logo
 from commands.merchants.profile.logo_pixels import read_logo
@@ -352,6 +360,9 @@ async def test_an_address_that_stopped_a_merchants_mails_gets_no_more(post: Post
     await post.work()
     assert len(post.server.mails) == 1
     assert await post.states() == [("sent", 1, None), ("skipped", 1, "stopped")]
+    await post.pix("eva@example.com")
+    await post.work()
+    assert len(post.server.of("eva@example.com")) == 1
 
 
 async def test_a_mail_to_a_payer_embeds_the_logo_and_loads_nothing_from_the_network(post: Post) -> None:
@@ -563,7 +574,23 @@ async def test_the_mail_of_a_dead_worker_is_sent_once_its_lease_ends(post: Post)
     assert post.server.mails == [], "the database's clock ends a lease"
     await post.context.pool.execute("UPDATE mail SET lease_until = now() WHERE state = 'sending'")
     await release_mails(post.context)
-    await post.work()
+
+    async def store_late(conn: Any, attempts: int) -> None:
+        """What a worker stores whose lease another worker has taken, or has ended."""
+        late = {"mail_id": lost[0].mail_id, "attempts": attempts}
+        await mail_worker.settle(
+            conn, **late, state="failed", due_at=post.now, subject=None, trouble="late", sent_at=None
+        )
+        await mail_worker.put_back(conn, **late)
+
+    async with post.context.pool.acquire() as conn:
+        (taken,) = await mail_worker.claim(conn, now=post.now, limit=10, lease=LEASE)
+        await store_late(conn, lost[0].attempts)
+        assert await post.states() == [("sending", 2, None)]
+        await mail_worker.put_back(conn, mail_id=taken.mail_id, attempts=taken.attempts)
+        await post.work()
+        await store_late(conn, 2)
+    assert await post.states() == [("sent", 2, None)]
     assert len(post.server.of("olga@example.com")) == 1
 
 
@@ -697,7 +724,7 @@ async def request_mail(post: Post, doc: ChargeDoc, to: str | None = None) -> str
         return f"{refused.code.name} {' '.join(refused.fields or {})}".strip()
 
 
-async def test_requested_mails_to_one_address_are_limited_per_day_over_all_charges(post: Post) -> None:
+async def test_requested_mails_are_limited_per_day_to_one_address_and_per_hour_about_one_charge(post: Post) -> None:
     charges = [await post.pix(None) for _ in range(3)]
     for number in range(ASKED_TO_MAX):
         assert await request_mail(post, charges[number % 3], "Ana@example.com") == "queued"
@@ -705,6 +732,11 @@ async def test_requested_mails_to_one_address_are_limited_per_day_over_all_charg
     assert await request_mail(post, charges[0], "bia@example.com") == "queued"
     post.now += ASKED_DAY
     assert await request_mail(post, charges[0], "ana@example.com") == "queued"
+    for number in range(1, ASKED_MAX):
+        assert await request_mail(post, charges[0], f"{number}@example.com") == "queued"
+    assert await request_mail(post, charges[0], "0@example.com") == "RATE_LIMITED", "of one charge in an hour"
+    post.now += ASKED_IN
+    assert await request_mail(post, charges[0], "0@example.com") == "queued"
 
 
 async def test_requested_mails_of_an_account_are_limited_per_day_over_all_addresses(post: Post) -> None:
