@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping
 from datetime import date
 
 from domain.boleto.codes import LAST_DUE
-from domain.brazilian import amount, brl, day, iso_day, parse_brl
+from domain.brazilian import amount, brl, day, iso_day, parse_brl, thousands
 from domain.documents import check_digits_hold, well_formed, without_marks
 from domain.instants import parse_day
 from domain.payer import is_mail_address
@@ -102,7 +102,7 @@ class Filled:
         if value is None:
             return None
         if not (value.isascii() and value.isdigit() and len(value) <= 9 and x_min <= int(value) <= x_max):
-            self.wrong(name, f"Informe um número inteiro de {x_min} a {x_max}.")
+            self.wrong(name, f"Informe um número inteiro de {x_min} a {thousands(x_max)}.")
             return None
         return int(value)
 

@@ -103,6 +103,7 @@ async def merchant_view(
     payout_key: Filled | None = None,
     webhook: Filled | None = None,
     fees: Filled | None = None,
+    limits: Filled | None = None,
 ) -> Response[Any]:
     account_id = request.id("account_id")
     async with session(request.pool) as conn:
@@ -149,9 +150,11 @@ async def merchant_view(
         "own_fees": own_fees is not None,
         "charged": fee_texts(default if own_fees is None else own_fees),
         "default_fees": fee_texts(default),
+        "limits_form": limits
+        or Filled(shown={"per_second": str(company.rate_per_s or ""), "burst": str(company.rate_burst or "")}),
         "fee_form": fees or Filled(shown=_fee_fields(default if own_fees is None else own_fees)),
     }
-    has_faults = fault or any(form is not None and form.faults for form in (payout_key, webhook, fees))
+    has_faults = fault or any(form is not None and form.faults for form in (payout_key, webhook, fees, limits))
     return request.show("plataforma/merchant.html", values, status=400 if has_faults else 200)
 
 

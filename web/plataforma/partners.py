@@ -95,7 +95,7 @@ async def change(request: PageRequest) -> Response[Any]:
     if current_cell() != HOME:
         return await _page(request, at=code, at_fault=_ONLY_AT_HOME)
     if share_bps is None:
-        return await _page(request, at=code, at_fault=_SHARE_FAULT)
+        return await _page(request, at=code, at_fault=_SHARE_FAULT, at_share=share, at_active=active)
     async with session(request.pool) as conn:
         partner = await find_integrator(conn, integrador_code=code)
     if partner is None:
@@ -180,6 +180,8 @@ async def _page(
     account: str = "",
     at: str = "",
     at_fault: str = "",
+    at_share: str = "",
+    at_active: bool = False,
 ) -> Response[Any]:
     query = ListQuery(request.http, ("codigo",))
     code = at or (read_text(query, "codigo") or "").upper()
@@ -211,6 +213,8 @@ async def _page(
         "account": account,
         "at": at,
         "at_fault": at_fault,
+        "at_share": at_share,
+        "at_active": at_active,
         "percent": _percent_text,
         "is_here": _is_here,
     }

@@ -109,7 +109,7 @@ async def set_limits(request: PageRequest) -> Response[Any]:
     company, filled = await _find_company(request), Filled(request)
     per_s, burst = filled.whole("per_second", 1, RATE_MAX), filled.whole("burst", 1, RATE_MAX)
     if filled.faults:
-        return await merchant_view(request, fault=next(iter(filled.faults.values())), fault_of="limits")
+        return await merchant_view(request, limits=filled)
     facts = {"per_second": filled.value("per_second") or "padrão", "burst": filled.value("burst") or "padrão"}
     async with request.change("merchant.rate_changed", subject=str(company.account_id), **facts) as conn:
         await set_rate(conn, company.account_id, per_s=per_s, burst=burst)

@@ -313,6 +313,10 @@ async def test_a_partner_can_be_created_and_changed_and_the_creation_is_audited(
     code = await pool.fetchval("SELECT integrador_code FROM integrator WHERE name = $1", name)
     shown = (await staff.opened(f"/plataforma/parceiros?codigo={code.lower()}")).text
     assert f"{name} {code} Ativo 2,50 %" in shown
+    refused = await staff.post(f"/plataforma/parceiros/{code}", on="/plataforma/parceiros", share="x")
+    assert refused.status == 400
+    typed = re.findall(r'<input id="(?:share|active)-1"[^>]*>', refused.html)
+    assert ['value="x"' in typed[0], "checked" in typed[1]] == [True, False], typed
     changed = await staff.post(f"/plataforma/parceiros/{code}", on="/plataforma/parceiros", share="3")
     assert changed.status == 303
     shown = (await staff.opened(f"/plataforma/parceiros?codigo={code}")).text

@@ -142,7 +142,11 @@ async def test_rate_limits_of_an_account_can_be_set_and_reset(env: Environment) 
     page = f"/plataforma/lojas/{account_id}"
     row = "SELECT rate_per_s, rate_burst FROM account WHERE account_id = $1"
     for odd in ("0", "-1", "x", "1000001"):
-        assert (await env.staff.post(f"{page}/limites", on=page, per_second=odd, burst="")).status == 400, odd
+        refused = await env.staff.post(f"{page}/limites", on=page, per_second=odd, burst="80")
+        assert refused.status == 400, odd
+        assert "Informe um número inteiro de 1 a 1.000.000." in refused.text
+        assert [f'name="{name}" type="text" value="{typed}"' in refused.html
+                for name, typed in (("per_second", odd), ("burst", "80"))] == [True, True], odd  # fmt: skip
     assert (await env.staff.post(f"{page}/limites", on=page, per_second="50", burst="80")).status == 303
     assert tuple(await env.pool.fetchrow(row, account_id) or ()) == (50, 80)
     assert "Mudou os limites de uma loja" in (await env.staff.opened(page)).text
