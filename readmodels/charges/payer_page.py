@@ -88,6 +88,7 @@ class _Row(Struct, frozen=True):
     logo_width: int
     logo_height: int
     anomalies: list[str]
+    received_cents: int
     asked_times: int
     asked_on: date | None
     answered_by: str | None
@@ -121,6 +122,9 @@ class PayerPage(Struct, frozen=True, kw_only=True):
     payment_method: str
     amount_cents: int
     refunded_cents: int
+    """Returned of all payments of the charge."""
+    received_cents: int
+    """The sum of all payments of a charge that is paid or refunded; else 0."""
     due_date: date | None
     effective_due_date: date | None
     """The last day on which the boleto can be paid without fine or interest; later than the due date when banks are
@@ -220,6 +224,7 @@ async def payer_page(conn: Connection, public_id: str, *, now: datetime) -> Paye
         payment_method=row.payment_method,
         amount_cents=row.amount_cents,
         refunded_cents=doc.refunded_cents,
+        received_cents=row.received_cents,
         due_date=row.due_date,
         effective_due_date=doc.effective_due_date or row.due_date,
         terms=doc.terms,

@@ -152,8 +152,8 @@ def _receipt(doc: ChargeDoc, *, merchant: str, link: str, note: str | None) -> L
         facts.append(("Forma", "Pix" if payment.method == "pix" else "Boleto"))
         if payment.end_to_end_id is not None:
             facts.append(("ID da transação", payment.end_to_end_id))
-    if doc.refunded_cents:
-        facts.append(("Devolvido", brl(doc.refunded_cents)))
+        if payment.refunded_cents:  # the charge's may be of a second payment, and this is the receipt of one
+            facts.append(("Devolvido", brl(payment.refunded_cents)))
     facts += _merchant_texts(doc)
     return Letter(
         subject=f"Pagamento recebido: {amount} para {merchant}",

@@ -4,10 +4,11 @@ from datetime import UTC, date, datetime
 from typing import Any
 from uuid import UUID
 
+import msgspec
 import pytest
 
 from domain.boleto.terms import Fine, Interest, PaymentTerms
-from readmodels.charges.charge import BoletoDoc, ChargeDoc
+from readmodels.charges.charge import BoletoDoc, ChargeDoc, PaymentDoc
 from readmodels.documents.mail_letter import Letter, charge_letter, notice_letter
 from readmodels.documents.mail_message import message_bytes, plain_text
 from readmodels.documents.people_letter import security_letter
@@ -55,6 +56,17 @@ def test_the_pix_code_of_a_dual_charge_is_mailed_until_it_expires() -> None:
     for day, labels in ((1, ["Pix copia e cola", "Linha digitável do boleto"]), (3, ["Linha digitável do boleto"])):
         letter = _letter_about(doc, datetime(2027, 3, day, 15, tzinfo=UTC))
         assert [each.label for each in letter.codes] == labels
+
+
+@pytest.mark.parametrize(("returned_cents", "told"), [(0, None), (50_00, "R$\u00a050,00")])
+def test_a_receipt_says_what_was_returned_of_its_own_payment(returned_cents: int, told: str | None) -> None:
+    """The charge's amount includes what was returned of a second payment; told alone, it denied the payment."""
+    payment = PaymentDoc(
+        payment_id="p", charge_id="c", payment_method="boleto", method="pix", amount_cents=150_00,
+        paid_at="2027-03-01T12:00:00.000Z", credited_at="2027-03-01T12:00:00.000Z", refunded_cents=returned_cents,
+    )  # fmt: skip
+    doc = msgspec.structs.replace(_boleto(payment=payment, refunded_cents=150_00 + returned_cents), status="paid")
+    assert dict(_letter_about(doc, datetime(2027, 3, 1, 15, tzinfo=UTC)).facts).get("Devolvido") == told
 
 
 def test_a_webhook_notice_names_the_last_answer_in_portuguese() -> None:

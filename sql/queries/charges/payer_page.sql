@@ -29,6 +29,10 @@ SELECT account.name, account.document, charge_view.test, charge_view.status, cha
            WHERE r.charge_id = charge_view.charge_id) AS paid
              WHERE anomaly IS NOT NULL AND kept AND back_cents < excess_cents
              ORDER BY paid_at DESC, payment_id DESC LIMIT 1) AS anomalies,
+       CASE WHEN charge_view.status IN ('paid', 'refunded') THEN (
+           SELECT coalesce(sum(p.amount_cents), 0)
+           FROM read_payment r JOIN payment p ON p.payment_id = r.payment_id AND p.account_id = r.account_id
+           WHERE r.charge_id = charge_view.charge_id) ELSE 0 END::bigint AS received_cents,
        coalesce(asked.times, 0) AS asked_times, asked.asked_on, answer.public_id AS answered_by,
        -- The bank at which the paid boleto is registered.
        CASE WHEN charge_view.status IN ('paid', 'refunded') AND charge_view.nosso_numero IS NOT NULL THEN (
