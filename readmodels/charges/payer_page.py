@@ -204,10 +204,8 @@ async def payer_page(conn: Connection, public_id: str, *, now: datetime) -> Paye
     if pix_expires_at is not None and doc.expires_at is not None and pix_expires_at >= doc.expires_at:
         pix_expires_at = None
     qr_code = doc.boleto.qr_code if doc.qr_code is None and doc.boleto is not None else doc.qr_code
-    if pix_expires_at is not None and pix_expires_at <= now:
-        qr_code = None
     suspended = row.suspended and status is Status.PENDING
-    if suspended:
+    if suspended or (pix_expires_at is not None and pix_expires_at <= now):
         qr_code = None
     boleto = None if suspended else doc.boleto
     return PayerPage(

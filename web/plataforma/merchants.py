@@ -15,7 +15,7 @@ from domain.errors import Code, Refused
 from domain.merchants.fees import FeeTerms
 from domain.merchants.staff import REASON_MAX
 from readmodels.dashboard.audit import audit_of_merchant
-from readmodels.dashboard.company import find_company
+from readmodels.dashboard.company import Company, find_company
 from readmodels.dashboard.people import people_of_account
 from readmodels.dashboard.platform import Merchant, find_merchant
 from readmodels.dashboard.registration_review import notes_of, review_of
@@ -106,10 +106,8 @@ async def merchant_view(
     limits: Filled | None = None,
 ) -> Response[Any]:
     account_id = request.id("account_id")
+    merchant = await merchant_of(request)
     async with session(request.pool) as conn:
-        merchant = await find_merchant(conn, account_id=account_id)
-        if merchant is None:
-            raise NotFoundException
         company = await find_company(conn, account_id=account_id, now=request.now)
         people = await people_of_account(conn, account_id)
         lanes = await lanes_health(conn, account_id)
@@ -150,12 +148,16 @@ async def merchant_view(
         "own_fees": own_fees is not None,
         "charged": fee_texts(default if own_fees is None else own_fees),
         "default_fees": fee_texts(default),
-        "limits_form": limits
-        or Filled(shown={"per_second": str(company.rate_per_s or ""), "burst": str(company.rate_burst or "")}),
+        "limits_form": limits or Filled(shown=_limit_fields(company)),
         "fee_form": fees or Filled(shown=_fee_fields(default if own_fees is None else own_fees)),
     }
     has_faults = fault or any(form is not None and form.faults for form in (payout_key, webhook, fees, limits))
     return request.show("plataforma/merchant.html", values, status=400 if has_faults else 200)
+
+
+def _limit_fields(company: Company) -> dict[str, str]:
+    """Returns the account's own limits as the fields of the form that changes them."""
+    return {"per_second": str(company.rate_per_s or ""), "burst": str(company.rate_burst or "")}
 
 
 def _fee_fields(terms: FeeTerms) -> dict[str, str]:
