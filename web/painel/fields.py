@@ -56,12 +56,16 @@ class Filled:
             self.wrong(name, "Há caracteres que não podem ser usados.")
         return value
 
-    def cents(self, name: str, cents_max: int, *, required: bool = True) -> int | None:
+    def cents(self, name: str, cents_max: int, *, required: bool = True, zero: bool = False) -> int | None:
+        """`zero`: whether it may be zero."""
+        if zero and self.is_zero(name):
+            return 0
         value = self._meaning(name, required=required)
         try:
             return None if value is None else parse_brl(value, cents_max=cents_max)
         except ValueError:
-            self.wrong(name, f"Informe um valor como 10,50, maior que zero e até {brl(cents_max)}.")
+            least = "de zero" if zero else "maior que zero e"
+            self.wrong(name, f"Informe um valor como 10,50, {least} até {brl(cents_max)}.")
             return None
 
     def is_zero(self, name: str) -> bool:

@@ -24,18 +24,23 @@ CROSS JOIN LATERAL (SELECT doc FROM payment_view WHERE charge_id = a.charge_id A
 ORDER BY a.payment_id DESC;
 
 -- name: open_among
--- The open anomalies among :payment_ids, each with the amounts returned of its charge's other payments, found by the
--- index read_payment_charge.
-SELECT p.payment_id, others.returned_cents, others.returning_cents
-FROM payment p
-CROSS JOIN LATERAL (
-    SELECT coalesce(sum(o.refunded_cents + o.reversed_cents), 0)::bigint AS returned_cents,
-           coalesce(sum(o.refunding_cents), 0)::bigint AS returning_cents
+-- The open anomalies among :payment_ids, each with the amounts returned of its charge's other payments: those of all,
+-- added up once for each charge, however many of its payments are anomalous, less its own.
+WITH anomalous AS MATERIALIZED (
+    SELECT p.payment_id, p.charge_id, p.refunded_cents + p.reversed_cents AS returned_cents, p.refunding_cents
+    FROM payment p
+    WHERE p.payment_id = ANY(:payment_ids::uuid[]) AND p.account_id = :account_id AND p.test = :test
+      AND p.anomaly IS NOT NULL AND p.refunded_cents + p.refunding_cents + p.reversed_cents < p.amount_cents
+      AND NOT EXISTS (SELECT FROM anomaly_resolved a WHERE a.payment_id = p.payment_id)
+)
+SELECT a.payment_id, sums.returned_cents - a.returned_cents AS returned_cents,
+       sums.returning_cents - a.refunding_cents AS returning_cents
+FROM (SELECT DISTINCT charge_id FROM anomalous) AS c
+CROSS JOIN LATERAL ( -- index read_payment_charge
+    SELECT sum(o.refunded_cents + o.reversed_cents)::bigint AS returned_cents, sum(o.refunding_cents)::bigint AS returning_cents
     FROM read_payment r JOIN payment o ON o.payment_id = r.payment_id
-    WHERE r.charge_id = p.charge_id AND r.payment_id <> p.payment_id) AS others
-WHERE p.payment_id = ANY(:payment_ids::uuid[]) AND p.account_id = :account_id AND p.test = :test
-  AND p.anomaly IS NOT NULL AND p.refunded_cents + p.refunding_cents + p.reversed_cents < p.amount_cents
-  AND NOT EXISTS (SELECT FROM anomaly_resolved a WHERE a.payment_id = p.payment_id);
+    WHERE r.charge_id = c.charge_id) AS sums
+JOIN anomalous a USING (charge_id);
 
 -- name: count_everywhere
 -- Production, all accounts; counts up to :limit.

@@ -141,6 +141,7 @@ async def test_a_sheet_is_previewed_confirmed_and_sent_again_without_duplicate_c
     page = await upload(owner, SHEET)
     assert page.status == 200, page.text[:600]
     assert "3 cobranças, R$\u00a01.252,06" in page.text
+    assert "O banco registra" not in page.text, "no boleto is in the sheet"
     assert await charges_of(books) == [], "no charge is created before the sheet is confirmed"
     done = await asyncio.gather(*(confirm(owner, page) for _ in range(3)))
     assert all("3 de 3 cobranças estão na lista" in each.text for each in done), [each.text[:500] for each in done]
@@ -341,6 +342,7 @@ async def test_the_preview_shows_dates_and_terms_as_the_payer_will_read_them(sho
     assert f'<span class="narrow soft">vence {due:%d/%m/%Y}</span>' in page.html, "narrow screens show the due date too"
     assert str(due) not in page.text
     assert "Boleto e Pix" in page.text
+    assert "O banco registra cada boleto primeiro" in page.text
     assert "multa de 2,00% (R$\u00a02,00)" in page.text
     assert "juros de R$\u00a00,03 por dia de atraso" in page.text
 

@@ -226,6 +226,8 @@ async def test_the_owner_switches_the_daily_withdrawal_on_and_off_and_both_are_a
         assert (seen.status, seen.where) == (303, f"{PATH}?feito=saque-diario")
         assert await env.daily_keep_cents() == daily_keep_cents
         assert await env.newest_audit_entry() == ("withdrawal.daily_set", {"keep": written})
+    refused = await env.owner.post(f"{PATH}/automatico", on=PATH, keep="-1")
+    assert "de zero até" in refused.text
     page = await env.owner.opened(seen.where)
     assert "Saque automático ligado." in page.text
     assert f'name="keep" type="text" value="{brl(50_00)}"' in page.html

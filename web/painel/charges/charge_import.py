@@ -103,6 +103,7 @@ async def create(request: PageRequest) -> Response[Any]:
             "cents": sum(each.cents for each in checked),
             "new": len(new_rows),
             "new_cents": sum(each.cents for each in new_rows),
+            "boletos": any(each.due_on is not None for each in new_rows),
             "sheet": b64encode(raw).decode(),
             "again": new_id(),
             "sure_fault": "Confirme que quer criar." if request.field("confirmed") and not faulty_count else "",

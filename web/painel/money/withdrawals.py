@@ -156,7 +156,7 @@ async def turn_on_daily(request: PageRequest) -> Response[Any]:
     """Turns the daily withdrawal on, or changes the amount that stays in the balance. A change does not make the daily
     run look at the account a second time on the same day."""
     filled = Filled(request)
-    keep_cents = 0 if filled.is_zero("keep") else filled.cents("keep", PIX_CENTS_MAX)
+    keep_cents = filled.cents("keep", PIX_CENTS_MAX, zero=True)
     if keep_cents is None:
         return await _page(request, ListQuery(request.http, ()), daily=filled)
     async with session(request.pool) as conn:

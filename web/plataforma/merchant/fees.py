@@ -59,4 +59,4 @@ async def _change_fees(request: PageRequest, filled: Filled, terms: FeeTerms | N
 
 
 def _fee_cents(filled: Filled, name: str) -> int:
-    return 0 if filled.is_zero(name) else filled.cents(name, FEE_CENTS_MAX, required=False) or 0
+    return filled.cents(name, FEE_CENTS_MAX, required=False, zero=True) or 0
