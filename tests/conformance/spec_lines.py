@@ -155,7 +155,7 @@ SPEC: Final[tuple[Section, ...]] = (
              "webhook_receivers test_one_secret_signs_both_modes_and_no_other_account"),
         line("delivery-5", "A failure notice of a test event is marked [TESTE/SANDBOX].",
              "webhook_lanes test_the_failing_notice_is_given_once_at_the_fifth_failure",
-             "mail test_a_webhook_notice_is_mailed_to_the_merchant_once"),
+             "mail test_a_webhook_notice_is_mailed_to_the_merchant_once_and_leaves_with_its_mail"),
         line("delivery-6", "A billing module re-reads the charge before it credits an invoice.",
              "receiver_kit test_a_signed_delivery_that_the_api_does_not_confirm_is_not_credited"),
     )),

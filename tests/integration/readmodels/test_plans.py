@@ -555,7 +555,7 @@ async def test_a_daily_withdrawal_is_found_without_reading_accounts_that_are_not
         )
         await seeded.execute(
             "INSERT INTO auto_withdrawal SELECT account_id, 0, $1::date - CASE kyc WHEN 'blocked' THEN 9 ELSE 1 END"
-            " FROM account",
+            " FROM account ON CONFLICT DO NOTHING",
             today,
         )
         await seeded.execute("ANALYZE account, auto_withdrawal")

@@ -125,9 +125,13 @@ def test_a_request_its_bank_call_and_its_webhook_are_one_trace(traced: Traced) -
     assert all(span.began_ns <= span.ended_ns for span in spans.values())
     sent = traced.hearing.headers_of(merchant["account_id"])["traceparent"]
     assert sent == f"00-{trace_of(cancelled)}-{spans[delivery].span_id}-01", "the receiver can continue the trace"
-    lines = log_lines(system, "api", cancelled) + log_lines(system, "worker", cancelled)
-    assert {line["event"] for line in lines} >= {"request", "bank_order_asked", "webhook_sent"}
-    assert {line["trace_id"] for line in lines} == {trace_of(cancelled)}
+
+    def lines() -> list[dict[str, Any]]:
+        return log_lines(system, "api", cancelled) + log_lines(system, "worker", cancelled)
+
+    events = {"request", "bank_order_asked", "webhook_sent"}
+    until(lambda: events <= {line["event"] for line in lines()}, what=f"log lines {events}")
+    assert {line["trace_id"] for line in lines()} == {trace_of(cancelled)}
 
 
 def test_a_payment_is_one_trace_from_the_banks_callback_to_the_webhook(traced: Traced) -> None:
