@@ -44,9 +44,9 @@ def safe_text(text: str, length_max: int) -> str:
     return " ".join(_UNSAFE.sub(" ", folded).split())[:length_max].rstrip()
 
 
-def words(said: str, length_max: int) -> str:
-    """Return a text of the bank's for people, cut, with blanks in place of what no column can store (NUL)."""
-    return "".join(sign if sign.isprintable() else " " for sign in said[:length_max])
+def printable(said: str, length_max: int) -> str:
+    """Return a message of the bank, cut, with blanks in place of control characters: no column can store NUL."""
+    return "".join(each if each.isprintable() else " " for each in said[:length_max])
 
 
 def identifier(said: str | None) -> str | None:

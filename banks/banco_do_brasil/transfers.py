@@ -13,7 +13,7 @@ import msgspec
 from msgspec import Raw, Struct
 
 from banks.banco_do_brasil.pix_list import Parameters, instant, list_query
-from banks.banco_do_brasil.text import identifier, pix_cents, safe_text, words
+from banks.banco_do_brasil.text import identifier, pix_cents, printable, safe_text
 from banks.banco_do_brasil.transport import Heard, Transport, nothing_found, read, refusal, unknown
 from banks.lists import BankPage, TooWide, numbered_page, unreadable_item
 from banks.protocol import (
@@ -192,7 +192,7 @@ def _sent_of(heard: Heard | Unknown, id: str) -> Sent | None:
         status=_SENT[said.status],
         amount_cents=cents,
         reference=identifier(said.rtr_id) or identifier(said.end_to_end_id),
-        detail=words(said.motivo or "", _REASON_CHARACTERS_MAX) or None,
+        detail=printable(said.motivo or "", _REASON_CHARACTERS_MAX) or None,
     )
 
 

@@ -16,7 +16,7 @@ import aiohttp
 import msgspec
 from msgspec import Struct
 
-from banks.banco_do_brasil.text import words
+from banks.banco_do_brasil.text import printable
 from banks.protocol import Rejected, Unknown
 
 READ_S: Final = 20.0
@@ -30,7 +30,7 @@ PAUSE_S_MAX: Final = 8.0
 came back before the pause was over used up its attempts without the bank having been asked."""
 
 _RENEW_EARLY_S = 60.0
-_LIFETIME_S = 600.0  # of a token if the answer does not tell, or tells none; a 401 drops a token that ended before
+_LIFETIME_S = 600.0  # of a token whose answer states no lifetime above zero; a 401 drops one that ended before
 _ANSWER_BYTES_MAX = 2 * 1024 * 1024
 # Statuses that can carry the bank's no. 401, 403 and 429 are about us and not about the charge.
 _NO: Final = frozenset({400, 404, 409, 410, 422})
@@ -290,10 +290,12 @@ def refusal(heard: Heard | Unknown) -> Rejected | None:
             if isinstance(each, dict) and isinstance(each.get("razao"), str)
         ]
         message = "; ".join(reasons) or str(said.get("detail") or said.get("title") or "")
-        return Rejected(words(kind.rpartition("/")[2], _CODE_CHARACTERS), words(message, _MESSAGE_CHARACTERS))
+        return Rejected(printable(kind.rpartition("/")[2], _CODE_CHARACTERS), printable(message, _MESSAGE_CHARACTERS))
     for of, code, text in _ERRORS:
         errors = said.get(of)
         if isinstance(errors, list) and errors and isinstance(errors[0], dict) and errors[0].get(code):
             plain = str(errors[0][code]).partition(".")[0]
-            return Rejected(words(plain, _CODE_CHARACTERS), words(str(errors[0].get(text) or ""), _MESSAGE_CHARACTERS))
+            return Rejected(
+                printable(plain, _CODE_CHARACTERS), printable(str(errors[0].get(text) or ""), _MESSAGE_CHARACTERS)
+            )
     return None
