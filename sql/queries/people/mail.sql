@@ -44,10 +44,12 @@ ON CONFLICT DO NOTHING;
 WITH asked AS MATERIALIZED (
     SELECT EXISTS (SELECT FROM mail_stop WHERE account_id = :account_id AND to_hash = :to_hash) AS stopped,
            EXISTS (SELECT FROM account WHERE account_id = :account_id AND kyc = 'blocked') AS blocked,
-           (SELECT count(*) FROM mail WHERE charge_id = :charge_id AND kind = 'asked' AND created_at > :since) AS before,
+           (SELECT count(*) FROM (
+                SELECT FROM mail WHERE charge_id = :charge_id AND kind = 'asked' AND created_at > :since
+                ORDER BY created_at DESC LIMIT :limit) AS asked_of_charge) AS before,
            count(*) AS of_account, count(*) FILTER (WHERE few.to_hash = :to_hash) AS of_address
-    -- The order is that of mail_asked_of: while few mails are requested, mail_asked would look as cheap, and it has
-    -- those of all accounts.
+    -- Both are ordered as their own index is (mail_asked, mail_asked_of): while few mails are requested the other one
+    -- would look as cheap, and it has those of all accounts or charges.
     FROM (SELECT to_hash FROM mail WHERE account_id = :account_id AND kind = 'asked' AND created_at > :since_day
           ORDER BY created_at DESC LIMIT :limit_account) AS few
 )
