@@ -23,7 +23,7 @@ from domain.boleto.codes import LAST_DUE
 from domain.charge import DUAL
 from domain.errors import Code, Refused
 from domain.identifiers import parse_id
-from domain.instants import SAO_PAULO
+from domain.instants import day_of
 from readmodels.charges.charge import ChargeDoc, ChargeProjection, present
 from readmodels.charges.charge_list import METHODS
 from runtime.metrics import BufferedCounter, charges_created_total
@@ -124,7 +124,7 @@ async def issue_boleto(
         raise Refused(Code.PIX_AVULSO_SUSPENDED)
     if account_id is not None and account_id != call.caller.account_id:
         raise Refused(Code.ACCOUNT_MISMATCH, fields={"account_id": "is not this token's account"})
-    today = call.now.astimezone(SAO_PAULO).date()
+    today = day_of(call.now)
     if request.due_on <= today:
         raise Refused(
             Code.INVALID_DUE_DATE,

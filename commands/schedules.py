@@ -23,7 +23,7 @@ from commands.charges.issuer import Issuer
 from domain.boleto.terms import PaymentTerms
 from domain.charge import LIFETIME_MIN
 from domain.errors import Code, Refused
-from domain.instants import SAO_PAULO, day_ends, to_millisecond
+from domain.instants import day_ends, day_of, to_millisecond
 from domain.merchants.address import is_complete
 from domain.schedules.recurrence import Frequency, Recurrence, issue_at
 from domain.schedules.terms import ScheduleTerms, terms_of_charge
@@ -218,7 +218,7 @@ def over(due: DueCharge, *, now: datetime) -> bool:
     """Whether it is too late to issue the number: its due date has passed, or the rest of that day is shorter than the
     minimum lifetime of a PIX charge."""
     needed = LIFETIME_MIN if due.payment_method == PIX else timedelta()
-    return (now + needed).astimezone(SAO_PAULO).date() > due.due_date
+    return day_of(now + needed) > due.due_date
 
 
 async def hold(conn: Connection, due: DueCharge) -> bool | None:
@@ -304,7 +304,7 @@ def _charge_metadata(due: DueCharge) -> dict[str, str] | None:
 
 def _payment_terms(due: DueCharge, now: datetime) -> PaymentTerms | None:
     terms = None if due.terms is None else read_schedule_terms(due.terms)
-    return terms_of_charge(terms, due.due_date, issued_on=now.astimezone(SAO_PAULO).date())
+    return terms_of_charge(terms, due.due_date, issued_on=day_of(now))
 
 
 def _reseal_payer(due: DueCharge, charge_id: UUID, seal: Seal) -> bytes:

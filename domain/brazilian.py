@@ -3,7 +3,7 @@
 import re
 from datetime import date, datetime, timedelta
 
-from domain.instants import SAO_PAULO
+from domain.instants import SAO_PAULO, day_of
 
 _NO_BREAK = "\u00a0"
 _DAY = re.compile(r"([0-9]{1,2})/([0-9]{1,2})/([0-9]{4}|[0-9]{2})")
@@ -82,7 +82,7 @@ def span(length: timedelta) -> str:
 def moment_near(at: datetime, *, now: datetime) -> str:
     """Like `moment`, but "hoje às 18:42" on the same day in Brasília."""
     local = at.astimezone(SAO_PAULO)
-    if local.date() == now.astimezone(SAO_PAULO).date():
+    if local.date() == day_of(now):
         return f"hoje às {local.hour:02}:{local.minute:02}"
     return moment(at)
 

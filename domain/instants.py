@@ -27,6 +27,11 @@ def parse_day(text: str) -> date:
     return date.fromisoformat(text)
 
 
+def day_of(at: datetime) -> date:
+    """Returns the São Paulo day of an instant."""
+    return at.astimezone(SAO_PAULO).date()
+
+
 def day_begins(day: date) -> datetime:
     """Returns the instant (UTC) at which a São Paulo day begins; days outside year 2..9998 are clamped to it."""
     safe = min(max(day, date(2, 1, 1)), date(9998, 12, 31))

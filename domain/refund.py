@@ -16,7 +16,7 @@ from msgspec.structs import replace
 from domain.charge import NEXT, Charge, ChargeTransition, Status, after
 from domain.documents import check_digits_hold
 from domain.errors import Code, Refused
-from domain.instants import SAO_PAULO
+from domain.instants import SAO_PAULO, day_of
 
 RETURN_WITHIN: Final = timedelta(days=90)
 """A PIX goes back the way it came up to 90 days after its settlement (API Pix, devolucao)."""
@@ -188,7 +188,7 @@ def begin(
         amount_cents=amount_cents,
         status=RefundStatus.PENDING,
         created_at=now,
-        transfer_day=now.astimezone(SAO_PAULO).date() if transferred and hold is None else None,
+        transfer_day=day_of(now) if transferred and hold is None else None,
     )
     fund = replace(fund, refunding_cents=fund.refunding_cents + amount_cents)
     return BegunRefund(refund=refund, fund=fund, way=way, hold=hold)

@@ -14,7 +14,7 @@ from jinja2 import pass_context
 from jinja2.runtime import Context
 
 from domain import brazilian
-from domain.instants import SAO_PAULO
+from domain.instants import SAO_PAULO, day_of
 
 
 class PayerLanguage:
@@ -76,7 +76,7 @@ class Translation(PayerLanguage):
 
     def moment_near(self, at: datetime, *, now: datetime) -> str:
         local = at.astimezone(SAO_PAULO)
-        if local.date() == now.astimezone(SAO_PAULO).date():
+        if local.date() == day_of(now):
             return f"{self._today} {local:%H:%M}"
         return self.moment(at)
 

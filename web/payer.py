@@ -22,7 +22,7 @@ from domain.boleto.itf import QUIET_MODULES, bars
 from domain.boleto.terms import AmountDue, last_day
 from domain.brazilian import brl, signed_brl
 from domain.charge import NEXT, Anomaly, Status
-from domain.instants import SAO_PAULO, day_ends, iso, to_millisecond
+from domain.instants import day_ends, day_of, iso, to_millisecond
 from domain.pix.qr import png_data_uri, side
 from readmodels.charges.boleto import boleto_of_link
 from readmodels.charges.conditions import CONDITIONS, conditions
@@ -342,7 +342,7 @@ def _condition_sentences(charge: PayerPage, words: PayerLanguage) -> list[str]:
 
 
 def _today(charge: PayerPage) -> date:
-    return charge.now.astimezone(SAO_PAULO).date()
+    return day_of(charge.now)
 
 
 def _last_day_when_late(charge: PayerPage) -> date | None:
@@ -356,7 +356,7 @@ def _ended_on(charge: PayerPage) -> date | None:
     """The last day on which a boleto could be paid."""
     if charge.due_date is None or charge.expires_at is None:
         return charge.effective_due_date
-    return (charge.expires_at - timedelta(microseconds=1)).astimezone(SAO_PAULO).date()
+    return day_of(charge.expires_at - timedelta(microseconds=1))
 
 
 def _preview(charge: PayerPage, heading: str, words: PayerLanguage) -> str:

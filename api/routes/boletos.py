@@ -41,7 +41,7 @@ from domain.boleto.codes import LAST_DUE
 from domain.boleto.terms import cuts_discount
 from domain.charge import DUAL, Status
 from domain.errors import Code, Refused
-from domain.instants import SAO_PAULO
+from domain.instants import day_of
 from domain.money import reais
 from readmodels.charges.charge import ChargeProjection
 from runtime.ids import new_id
@@ -147,7 +147,7 @@ async def change_due_date(context: ApiContext, call: Call) -> Answer:
     due_on = due_day(convert_body(call.body, _NewDueDate).due_date)
     check_one_reference(call.body.get("charge_id"), call.body.get("external_id"))
     body = convert_body(call.body, ChangeDueDate)
-    if due_on < call.now.astimezone(SAO_PAULO).date():
+    if due_on < day_of(call.now):
         raise Refused(
             Code.INVALID_DUE_DATE,
             message="This due date has passed: a boleto can be changed to today in São Paulo or later.",

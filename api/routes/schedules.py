@@ -58,7 +58,7 @@ from commands.schedules import METHODS, PIX, NewSchedule, change_schedule, creat
 from domain.boleto.codes import LAST_DUE
 from domain.errors import Code, Refused, required
 from domain.identifiers import parse_id
-from domain.instants import SAO_PAULO, parse_day
+from domain.instants import day_of, parse_day
 from domain.mode import Mode
 from domain.schedules.recurrence import CHARGES_MAX, ISSUE_DAYS_BEFORE_MAX, Frequency, Recurrence
 from readmodels.charges.schedule import (
@@ -243,7 +243,7 @@ async def _check_allowed(context: ApiContext, call: Call, new: NewSchedule) -> N
     has changed since."""
     if not await approved_now(context, call):
         raise Refused(Code.KYC_REQUIRED)
-    if new.recurrence.first_due_date <= call.now.astimezone(SAO_PAULO).date():
+    if new.recurrence.first_due_date <= day_of(call.now):
         raise Refused(
             Code.INVALID_DUE_DATE,
             message="The first due date of a schedule must be after today in São Paulo.",

@@ -39,7 +39,7 @@ from banks.protocol import BOLETO_DAYS_MAX, Done, NotFound, Rejected, Unknown
 from banks.received import ReceivedPix
 from domain.boleto.codes import barcode_of_line
 from domain.boleto.terms import PaymentTerms
-from domain.instants import SAO_PAULO
+from domain.instants import day_of
 from domain.money import BOLETO_CENTS_MAX, reais
 from domain.pix.br_code import is_br_code
 
@@ -342,7 +342,7 @@ class Cobrancas:
             retry_at = registered_at + TOO_YOUNG + _CLOCKS
             return NotYet(retry_at) if now < retry_at else None
         # The detail has only the day of registration.
-        earliest = (now - TOO_YOUNG - _CLOCKS).astimezone(SAO_PAULO).date()
+        earliest = day_of(now - TOO_YOUNG - _CLOCKS)
         return NotYet(None) if state.registered_on >= earliest else None
 
     async def _with_pix(
@@ -428,7 +428,7 @@ class Cobrancas:
 
     def _body(self, boleto: NewBoleto) -> dict[str, Any]:
         # The bank accepts no day of issue before today: a registration that waited past midnight gets today's date.
-        today = self._now().astimezone(SAO_PAULO).date()
+        today = day_of(self._now())
         payer = boleto.payer
         house = fold_for_bank(payer.number, 10)
         street = fold_for_bank(payer.street, 60 - len(house) - 2)

@@ -30,7 +30,7 @@ from banks.simulated.boletos import PAYER_DOCUMENT, PAYER_NAME, SimulatedBoletos
 from banks.simulated.cobvs import REMOVED, CobPayer, SimulatedCobvs, add_locations, sealed_payer
 from banks.simulated.returns import SimulatedReturns
 from domain.boleto.terms import AmountDue, PaymentTerms, amount_due
-from domain.instants import SAO_PAULO
+from domain.instants import day_of
 from domain.sandbox_clock import on_clock
 from runtime.ids import ordered_token
 from runtime.postgres import Pool, session
@@ -84,7 +84,7 @@ class BookedCob(Struct, frozen=True):
 
     def due(self, at: datetime) -> AmountDue:
         """The amount that a payer's bank collects at that moment."""
-        on = at.astimezone(SAO_PAULO).date()
+        on = day_of(at)
         return amount_due(self.agreed, amount_cents=self.amount_cents, due=self.due_on or on, on=on)
 
 

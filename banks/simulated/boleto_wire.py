@@ -39,12 +39,11 @@ from banks.simulated.boletos import (
     ListedBoleto,
     SimulatedBoletos,
     boleto_payload,
-    day_of,
 )
 from banks.simulated.signing import MEDIA_TYPE, Signer
 from banks.simulated.wire import Handler, Invalid, Wire
 from domain.documents import well_formed
-from domain.instants import SAO_PAULO
+from domain.instants import SAO_PAULO, day_of
 from domain.money import BOLETO_CENTS_MAX, reais
 
 INFO: Final = "cobrancas.boletos-info"

@@ -33,7 +33,7 @@ from banks.received import ReceivedPix
 from banks.simulated.boleto_terms import WireTerms, due_value
 from domain.boleto.business_days import effective_due_date
 from domain.boleto.terms import AmountDue, PaymentTerms, amount_due, days_accepted_late, fine_begins
-from domain.instants import SAO_PAULO, day_begins, day_ends, iso
+from domain.instants import day_begins, day_ends, day_of, iso
 from domain.pix.br_code import dynamic_br_code
 from domain.pix.end_to_end import end_to_end_id
 from runtime.ids import ordered_token
@@ -484,7 +484,7 @@ class SimulatedBoletos:
         return _read_payer(self._seal.open(booked.payer_sealed, SIMULATED_BOLETO_PAYER, booked.number))
 
     def today(self) -> date:
-        return self.now().astimezone(SAO_PAULO).date()
+        return day_of(self.now())
 
     async def _why_not(self, number: str) -> Became:
         booked = await self.booked(number)
@@ -600,7 +600,3 @@ def _paid(row: ListedBoleto) -> PaidBoleto:
         paid_cents=row.paid_cents,
         moved_on=day_of(row.moved_at),
     )
-
-
-def day_of(at: datetime) -> date:
-    return at.astimezone(SAO_PAULO).date()

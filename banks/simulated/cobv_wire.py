@@ -14,7 +14,7 @@ from banks.simulated.wire import Invalid, Wire, asked_cents, asked_json
 from domain.boleto.business_days import effective_due_date
 from domain.boleto.terms import DISCOUNTS_MAX, Discount, Fine, Interest, PaymentTerms
 from domain.documents import well_formed
-from domain.instants import SAO_PAULO, parse_day
+from domain.instants import day_of, parse_day
 from domain.money import reais
 
 _TXID: Final = "{txid:[a-zA-Z0-9]{26,35}}"
@@ -44,7 +44,7 @@ class CobvWire:
         if self._wire.fault == "refuse":
             raise Invalid(REFUSED, 400, "Recusada a pedido.", of="cobv")
         cobv = _cobv(request.match_info["txid"], body)
-        today = self._bank.now().astimezone(SAO_PAULO).date()
+        today = day_of(self._bank.now())
         if cobv.due_on < today:
             raise _schema("cobv.calendario.dataDeVencimento", cobv.due_on)
         became = await self._bank.cobvs.put_cobv(cobv)

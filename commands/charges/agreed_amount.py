@@ -12,7 +12,7 @@ import sql
 from commands.charges.change import lock_charges
 from domain.boleto.business_days import effective_due_date
 from domain.boleto.terms import AmountDue, PaymentTerms, amount_due
-from domain.instants import SAO_PAULO, day_ends
+from domain.instants import day_ends, day_of
 from sql import Connection
 
 
@@ -43,7 +43,7 @@ class Agreed(Struct, frozen=True):
     terms: PaymentTerms | None
 
     def on(self, at: datetime) -> AmountDue:
-        day = at.astimezone(SAO_PAULO).date()
+        day = day_of(at)
         return amount_due(self.terms, amount_cents=self.amount_cents, due=self.due_on, on=day)
 
     def owed(self, paid_cents: int, paid_at: datetime, reported: Parts | None) -> Owed:

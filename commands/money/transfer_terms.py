@@ -13,7 +13,7 @@ from msgspec import Struct
 
 import sql
 from domain.charge import Charge
-from domain.instants import SAO_PAULO
+from domain.instants import day_of
 from domain.refund import Refund, TransferTerms
 from sql import Connection
 
@@ -57,7 +57,7 @@ class TransferLedger:
         locked_ids = sorted(set(account_ids))
         held = await hold_accounts(conn, account_ids=locked_ids)
         self._approved = {each.account_id for each in held if each.approved}
-        day = now.astimezone(SAO_PAULO).date()
+        day = day_of(now)
         sent = await find_transferred(conn, account_ids=locked_ids, day=day)
         self._sent_cents = {each.account_id: each.cents for each in sent}
 

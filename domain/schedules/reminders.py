@@ -4,7 +4,7 @@ from datetime import UTC, date, datetime, time, timedelta
 from enum import StrEnum
 from typing import Final
 
-from domain.instants import SAO_PAULO, day_ends
+from domain.instants import SAO_PAULO, day_ends, day_of
 
 
 class Reminder(StrEnum):
@@ -20,7 +20,7 @@ APART: Final = timedelta(hours=12)
 
 def due_day(due_date: date | None, expires_at: datetime) -> date:
     """Returns a boleto's due date; for a PIX charge, which has none, the last day on which it can be paid."""
-    return due_date or (expires_at - timedelta(milliseconds=1)).astimezone(SAO_PAULO).date()
+    return due_date or day_of(expires_at - timedelta(milliseconds=1))
 
 
 def reminder_at(reminder: Reminder, due: date) -> datetime:
@@ -33,7 +33,7 @@ def reminder_now(due: date, *, begun_at: datetime, now: datetime) -> Reminder | 
     """Returns the reminder that is due now. A missed reminder stays due until its day is over."""
     for reminder in Reminder:
         at = reminder_at(reminder, due)
-        if at <= now < day_ends(at.astimezone(SAO_PAULO).date()) and at >= begun_at + APART:
+        if at <= now < day_ends(day_of(at)) and at >= begun_at + APART:
             return reminder
     return None
 

@@ -7,7 +7,7 @@ from msgspec import UNSET, Struct, UnsetType
 
 from domain.boleto.terms import Fine, Interest, PaymentTerms, amount_due, last_day
 from domain.charge import Status
-from domain.instants import SAO_PAULO, parse_day
+from domain.instants import day_of, parse_day
 from domain.money import reais
 from domain.schedules.terms import ScheduleTerms
 
@@ -58,7 +58,7 @@ def charge_terms_fields(
     """The fields of a charge's answer that describe its terms; empty when the charge has no terms."""
     if terms is None or due_date is None:
         return {}
-    due, today = parse_day(due_date), now.astimezone(SAO_PAULO).date()
+    due, today = parse_day(due_date), day_of(now)
     fields: dict[str, Any] = {
         "payable_until": last_day(terms, due).isoformat(),
         **_fine_and_interest(terms.fine, terms.interest),

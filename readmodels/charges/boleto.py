@@ -17,7 +17,7 @@ from banks.choice import agreement_of
 from domain.boleto.terms import amount_due, last_day
 from domain.brazilian import day
 from domain.charge import CancelReason, Status
-from domain.instants import SAO_PAULO, iso, parse_day
+from domain.instants import day_of, iso, parse_day
 from domain.mode import Owner
 from domain.sandbox_clock import on_clock
 from readmodels.charges.charge import ChargeDoc, read_doc
@@ -92,7 +92,7 @@ def _printed_boleto(row: _Row, seal: Seal, settings: Settings, now: datetime) ->
     payer_json = None if row.payer_sealed is None else seal.opened(row.payer_sealed, CHARGE_PAYER, doc.charge_id)
     payer = None if payer_json is None else _read_payer(payer_json)
     now = on_clock(now, row.ahead_s)
-    issued_on, today = _day_of(doc.created_at), now.astimezone(SAO_PAULO).date()
+    issued_on, today = _day_of(doc.created_at), day_of(now)
     due = parse_day(boleto.data_vencimento)
     effective_due = due if doc.effective_due_date is None else parse_day(doc.effective_due_date)
     agreement = agreement_of(settings, row.bank)
@@ -164,7 +164,7 @@ def _on_day(at: str | None) -> str:
 
 
 def _day_of(instant: str) -> date:
-    return datetime.fromisoformat(instant).astimezone(SAO_PAULO).date()
+    return day_of(datetime.fromisoformat(instant))
 
 
 def _address_line(street: str, number: str, district: str, city: str, state: str, zip_code: str) -> str:

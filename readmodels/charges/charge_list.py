@@ -12,7 +12,7 @@ from msgspec import Struct
 
 import sql
 from domain.charge import Status
-from domain.instants import SAO_PAULO, day_begins
+from domain.instants import day_begins, day_of
 from domain.mode import Owner
 from readmodels.charges.charge import ChargeDoc, read_doc
 from readmodels.filters import Digits, Fingerprint, OneOf
@@ -135,12 +135,12 @@ async def _sum_days(conn: Connection, filters: ChargeFilters, parameters: dict[s
     first, after = date.min, date.max
     partial_days: list[dict[str, object]] = []
     if filters.created_from is not None:
-        first = filters.created_from.astimezone(SAO_PAULO).date()
+        first = day_of(filters.created_from)
         if day_begins(first) < filters.created_from:
             first += timedelta(days=1)
             partial_days.append({"created_to": day_begins(first)})
     if filters.created_to is not None:
-        after = filters.created_to.astimezone(SAO_PAULO).date()
+        after = day_of(filters.created_to)
         if day_begins(after) < filters.created_to:
             partial_days.append({"created_from": day_begins(after)})
     if after < first:  # both within one day

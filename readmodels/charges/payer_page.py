@@ -14,7 +14,7 @@ import sql
 from domain.boleto.second_copy import may_be_asked
 from domain.boleto.terms import AmountDue, PaymentTerms, amount_due
 from domain.charge import Anomaly, Status
-from domain.instants import SAO_PAULO
+from domain.instants import day_of
 from domain.sandbox_clock import on_clock
 from readmodels.documents.logo import LogoOnPage
 from runtime.postgres import Connection
@@ -256,13 +256,13 @@ def _anomaly(row: _Row) -> Anomaly | None:
 def _second_copy(row: _Row, doc: _PageDoc, status: Status, *, now: datetime) -> SecondCopy | None:
     if status is not Status.EXPIRED or doc.boleto is None or row.suspended:
         return None
-    today = now.astimezone(SAO_PAULO).date()
+    today = day_of(now)
     may_ask = row.answered_by is None and may_be_asked(row.asked_on, row.asked_times, today=today)
     return SecondCopy(may_ask, row.asked_on, row.answered_by)
 
 
 def _amount_due_now(row: _Row, terms: PaymentTerms | None, *, now: datetime) -> AmountDue:
-    today = now.astimezone(SAO_PAULO).date()
+    today = day_of(now)
     return amount_due(terms, amount_cents=row.amount_cents, due=row.due_date or today, on=today)
 
 

@@ -8,7 +8,7 @@ from msgspec import Struct
 
 import sql
 from domain.charge import Status
-from domain.instants import SAO_PAULO, day_begins
+from domain.instants import day_begins, day_of
 from domain.mode import Owner
 from readmodels import spans
 from readmodels.charges.charge_list import ChargeFilters, StatusCents
@@ -75,7 +75,7 @@ _find_days = sql.many("dashboard.days", Day)
 
 async def received_by_day(conn: Connection, owner: Owner, *, now: datetime) -> list[Day]:
     """The last DAYS days, today included, oldest first."""
-    today = now.astimezone(SAO_PAULO).date()
+    today = day_of(now)
     return await closings(conn, owner, [today - timedelta(days=days_ago) for days_ago in range(DAYS - 1, -1, -1)])
 
 
@@ -94,7 +94,7 @@ async def closings(conn: Connection, owner: Owner, days: Sequence[date]) -> list
 
 
 async def standing(conn: Connection, owner: Owner, *, now: datetime) -> DashboardTotals:
-    since = day_begins(now.astimezone(SAO_PAULO).date() - timedelta(days=DAYS - 1))
+    since = day_begins(day_of(now) - timedelta(days=DAYS - 1))
     balance_cents = await find_balance(conn, account_id=owner.account_id, test=owner.test)
     pending, expired = str(Status.PENDING), str(Status.EXPIRED)
     overdue = await any_overdue(conn, owner, now)

@@ -15,7 +15,7 @@ from domain.boleto.terms import AmountDue, PaymentTerms, amount_due, last_day
 from domain.brazilian import brl, day, moment, span
 from domain.charge import Status
 from domain.events import SANDBOX_MARK
-from domain.instants import SAO_PAULO, iso, parse_day
+from domain.instants import day_of, iso, parse_day
 from domain.payer import holds_link
 from domain.schedules.reminders import due_day
 from readmodels.charges.charge import ChargeDoc
@@ -61,7 +61,7 @@ def charge_letter(
     if status is not Status.PENDING or doc.overdue(iso(now)) or kind == "receipt":
         return None
     due = _due_date(doc)
-    days_left = (due - now.astimezone(SAO_PAULO).date()).days
+    days_left = (due - day_of(now)).days
     # The charge has got another due date meanwhile, which has its own reminders, or the mail server was down too long.
     missed = due != about_day or (days_left != 0 if kind == "due_day" else days_left < 1)
     if kind in ("before_due", "due_day") and missed:
@@ -74,7 +74,7 @@ def _invitation(
 ) -> Letter:
     """The letter about a pending charge. Until the due date it shows the charge's amount, with discounts beside it;
     after that the amount to pay today."""
-    today = now.astimezone(SAO_PAULO).date()
+    today = day_of(now)
     days_left = (due - today).days
     late_terms = doc.terms if doc.boleto is not None and today > _effective_due(doc, due) else None
     owed = amount_due(late_terms, amount_cents=doc.amount_cents, due=due, on=today)

@@ -7,7 +7,7 @@ from uuid import UUID
 from msgspec import Struct
 
 import sql
-from domain.instants import SAO_PAULO, iso
+from domain.instants import day_of, iso
 from domain.mode import Mode, Owner
 from domain.money import reais
 from readmodels.filters import OneOf
@@ -120,8 +120,8 @@ async def ledger_sums(conn: Connection, owner: Owner, filters: LedgerFilters) ->
     assert not owner.test, "only production's totals are kept"
     begin, end = filters.created_from, filters.created_to
     if await totals_are_fresh(conn):
-        first = date.min if begin is None else begin.astimezone(SAO_PAULO).date()
-        after = date.max if end is None else end.astimezone(SAO_PAULO).date()
+        first = date.min if begin is None else day_of(begin)
+        after = date.max if end is None else day_of(end)
         rows = await sums_from_totals(conn, owner.account_id, first, after)
     else:
         rows = await _sums_from_lines(

@@ -14,7 +14,7 @@ from msgspec import Struct
 
 import sql
 from domain.errors import Code, Refused
-from domain.instants import SAO_PAULO, iso
+from domain.instants import day_of, iso
 from domain.money import reais
 from readmodels.reports.csv_lines import BasisPoints, Cents, Field
 from sql import Connection
@@ -233,4 +233,4 @@ def as_json(report: Report, row: Row) -> dict[str, str | int | None]:
 
 def today_at(now: datetime) -> date:
     """The São Paulo day of an instant."""
-    return now.astimezone(SAO_PAULO).date()
+    return day_of(now)

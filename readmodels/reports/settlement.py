@@ -12,7 +12,7 @@ from uuid import UUID
 from msgspec import Struct
 
 import sql
-from domain.instants import SAO_PAULO, day_begins, day_ends, iso
+from domain.instants import day_begins, day_ends, day_of, iso
 from domain.money import reais
 from readmodels.money.ledger import LedgerRow
 from readmodels.reports.report import Lend, ReportQuery, Row
@@ -103,7 +103,7 @@ async def settlement(lend: Lend, query: ReportQuery) -> AsyncIterator[Row]:
     yield open_day.opening_row()
     while True:
         for line in lines:
-            line_day = line.created_at.astimezone(SAO_PAULO).date()
+            line_day = day_of(line.created_at)
             while day < line_day:
                 closing, position = open_day.close()
                 yield closing

@@ -10,7 +10,7 @@ from typing import Any, Final, TypeVar
 
 from litestar.response import Response, Stream
 
-from domain.instants import SAO_PAULO
+from domain.instants import day_of
 from readmodels.reports.csv_lines import BOM, CONTENT_TYPE, Field, csv_line
 from web.painel.page_request import PAGE_HEADERS, PageRequest
 
@@ -51,5 +51,5 @@ async def csv_answer(
 
 def attachment(request: PageRequest, name: str, kind: str) -> str:
     """Returns the Content-Disposition header, which names a file after its subject, its mode and the day."""
-    day = request.now.astimezone(SAO_PAULO).date().isoformat()
+    day = day_of(request.now).isoformat()
     return f'attachment; filename="{name}-{"teste-" if request.test else ""}{day}.{kind}"'

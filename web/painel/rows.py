@@ -11,7 +11,7 @@ from msgspec.structs import replace
 from domain.brazilian import short_id
 from domain.charge import Status
 from domain.documents import masked, well_formed
-from domain.instants import SAO_PAULO
+from domain.instants import day_of
 from domain.mode import Owner
 from domain.payer import PayerView
 from readmodels.charges.charge import ChargeDoc, Payer, PaymentDoc, charges_by_id
@@ -72,7 +72,7 @@ def past_due(doc: ChargeDoc, now: datetime) -> bool:
     """Whether the charge's due date, bank holidays counted, is over and the charge can still be paid, with fine and
     interest."""
     due = doc.effective_due_date or doc.due_date
-    return doc.status == Status.PENDING and due is not None and due < now.astimezone(SAO_PAULO).date().isoformat()
+    return doc.status == Status.PENDING and due is not None and due < day_of(now).isoformat()
 
 
 def payer_lines(payer: KnownPayer, view: PayerView) -> dict[str, str]:

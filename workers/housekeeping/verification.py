@@ -10,7 +10,7 @@ from typing import Final
 
 import structlog
 
-from domain.instants import SAO_PAULO
+from domain.instants import SAO_PAULO, day_of
 from readmodels.verify import begin_nightly, nightly_begun_at, nightly_slice
 from runtime.coordination.leases import release_lease, take_lease
 from runtime.postgres import connect, session
@@ -55,4 +55,4 @@ async def verify_nightly(context: Context) -> int:
 def _is_due(now: datetime, begun_at: datetime | None, hour: int) -> bool:
     """Whether the hour has come, and no verification was begun today."""
     local_now = now.astimezone(SAO_PAULO)
-    return local_now.hour == hour and (begun_at is None or begun_at.astimezone(SAO_PAULO).date() < local_now.date())
+    return local_now.hour == hour and (begun_at is None or day_of(begun_at) < local_now.date())

@@ -10,7 +10,7 @@ from typing import Final
 from msgspec import Struct
 from msgspec.structs import replace
 
-from domain.instants import SAO_PAULO, day_begins
+from domain.instants import day_begins, day_of
 
 PAGES_MAX: Final = 100
 """Pages of one interval, where the bank tells their number: late pages of a long list are slow, and may be refused."""
@@ -43,7 +43,7 @@ class Pass(Struct, frozen=True, kw_only=True):
         """The instant up to which it asks. The current second is included: banks are asked by whole seconds."""
         at = now - self.behind
         if self.every >= _DAY:
-            return day_begins(at.astimezone(SAO_PAULO).date())
+            return day_begins(day_of(at))
         steps = (at - datetime.fromtimestamp(0, UTC)) / self.every
         rounded_steps = -int(-steps // 1) if self.every <= _SECOND else int(steps)
         return datetime.fromtimestamp(0, UTC) + rounded_steps * self.every

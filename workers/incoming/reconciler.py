@@ -17,7 +17,7 @@ import sql
 from banks.boletos import PaidBoleto
 from banks.protocol import BOLETO_DAYS_MAX, RECEIVED_WIDTH_MAX
 from banks.received import ReceivedPix
-from domain.instants import SAO_PAULO
+from domain.instants import day_of
 from domain.refund import RETURN_WITHIN
 from runtime.coordination.leases import release_lease
 from runtime.postgres import session
@@ -85,7 +85,7 @@ async def reconcile_boletos(context: Context, bank: str) -> int:
     boletos = context.banks.production[bank].boletos
 
     async def fetch(since: datetime, until: datetime, after: str | None, list_pass: Pass) -> Page[PaidBoleto]:
-        days = [at.astimezone(SAO_PAULO).date() for at in (since, max(until - _SECOND, since))]
+        days = [day_of(at) for at in (since, max(until - _SECOND, since))]
         return await boletos.paid_page(days[0], days[1], after)
 
     async def book(items: list[PaidBoleto]) -> int:

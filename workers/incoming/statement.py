@@ -17,7 +17,7 @@ from banks.lists import BankPage
 from banks.protocol import RECEIVED_WIDTH_MAX, CobState, Unknown
 from banks.received import PixReturn, ReceivedPix
 from banks.transfers import SentTransfer
-from domain.instants import SAO_PAULO, day_begins
+from domain.instants import day_begins, day_of
 from domain.refund import RETURN_WITHIN
 from runtime.ids import first_id
 from runtime.postgres import session, transaction
@@ -190,11 +190,11 @@ class _BankStatement:
         boletos = self._port.boletos
 
         async def fetch(since: datetime, until: datetime, after: str | None) -> Any:
-            days = [at.astimezone(SAO_PAULO).date() for at in (since, max(until - _SECOND, since))]
+            days = [day_of(at) for at in (since, max(until - _SECOND, since))]
             return await boletos.paid_page(days[0], days[1], after)
 
-        since = day_begins(self._comparison.since.astimezone(SAO_PAULO).date())
-        until = day_begins(self._comparison.until.astimezone(SAO_PAULO).date() + _DAY)
+        since = day_begins(day_of(self._comparison.since))
+        until = day_begins(day_of(self._comparison.until) + _DAY)
         async for begin, end, pages in slices(fetch, since, until, width_max=_WEEK, width_min=_DAY):
             items: list[PaidBoleto] = self._read_items("boleto", pages)
             # A page may name a boleto twice, the second time with a greater total.

@@ -28,7 +28,7 @@ from commands.money.suspense import leave_suspense
 from domain.boleto.terms import PaymentTerms
 from domain.charge import DUAL, CancelReason, Status
 from domain.errors import Code, Refused
-from domain.instants import SAO_PAULO, parse_day, to_millisecond
+from domain.instants import day_of, parse_day, to_millisecond
 from domain.sandbox_clock import on_clock
 from readmodels.charges.charge import read_doc
 from runtime.seal import CHARGE_PAYER
@@ -84,7 +84,7 @@ def boleto_to_register(context: Context, request: Registration, *, ahead_s: int 
         number=doc.boleto.nosso_numero,
         seu_numero=doc.boleto.seu_numero,
         amount_cents=doc.amount_cents,
-        issued_on=on_clock(context.now(), ahead_s).astimezone(SAO_PAULO).date(),
+        issued_on=day_of(on_clock(context.now(), ahead_s)),
         due_on=parse_day(doc.due_date),
         terms=doc.terms,
         hybrid=doc.payment_method == "boleto_hibrido",

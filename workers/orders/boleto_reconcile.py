@@ -15,7 +15,7 @@ from banks.protocol import Bank, Done, NotFound, Rejected, Unknown
 from commands.bank_orders.kinds import OrderKind, Reconciliation
 from commands.charges.create_boleto import read_registration
 from domain.charge import CancelReason, Status
-from domain.instants import SAO_PAULO
+from domain.instants import day_of
 from workers.context import Context
 from workers.orders.boleto_changes import (
     BoletoOrder,
@@ -114,7 +114,7 @@ async def _reconcile_found(
         # The bank may have our due date again, but not yet the days that are counted from it.
         if order.due_on is None or (order.due_on == state.due_on and state.follows(terms)):
             return OrderEnded()
-        if order.due_on < order.clock(now).astimezone(SAO_PAULO).date():
+        if order.due_on < day_of(order.clock(now)):
             # A past due date on a weekend, which the bank does not take: the printed boleto is payable for longer.
             _log.warning("boleto_due_differs", number=state.number)
             return OrderEnded()

@@ -22,7 +22,7 @@ from domain.brazilian import brl
 from domain.charge import Status
 from domain.documents import masked
 from domain.errors import Code, Refused
-from domain.instants import SAO_PAULO
+from domain.instants import day_of
 from domain.money import PIX_CENTS_MAX, parse_amount, reais
 from domain.payer import holds_link
 from domain.pix.end_to_end import TAIL_BYTES, sandbox_end_to_end_id
@@ -90,7 +90,7 @@ async def redate(request: PageRequest) -> Response[Any]:
     if doc.boleto is None:
         raise Refused(Code.CHARGE_NOT_FOUND)
     filled = Filled(request)
-    due_on = filled.day("due_date", first=request.account_now.astimezone(SAO_PAULO).date())
+    due_on = filled.day("due_date", first=day_of(request.account_now))
     if due_on is not None and due_on.isoformat() == doc.due_date and doc.status == Status.PENDING:
         filled.wrong("due_date", "O vencimento já é este.")
     if due_on is not None and cuts_discount(doc.terms, due_on):

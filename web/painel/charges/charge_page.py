@@ -14,7 +14,7 @@ from commands.mail import MAILED
 from domain.boleto.terms import amount_due
 from domain.brazilian import brl
 from domain.charge import DUAL, Status
-from domain.instants import SAO_PAULO, iso, parse_day
+from domain.instants import day_of, iso, parse_day
 from domain.payer import PayerView
 from readmodels.charges.boleto import boleto_to_print
 from readmodels.charges.charge import ChargeDoc, charges_by_id, legs_of, open_payer
@@ -136,7 +136,7 @@ async def show_charge(
         "refunds": refunds,
         "lines": sorted(entries, key=lambda entry: entry.at),
         "cancel_fault": cancel_fault,
-        "today": request.account_now.astimezone(SAO_PAULO).date().isoformat(),
+        "today": day_of(request.account_now).isoformat(),
         "redate": redate or Filled(shown={"due_date": doc.due_date or ""}),
         "mail": mail
         or Filled(shown={"to": request.payers.email(payer.email if payer else "") or "", "attach_pdf": "yes"}),
@@ -158,7 +158,7 @@ def _terms_values(doc: ChargeDoc, now: datetime) -> dict[str, Any]:
     """Returns the terms agreed beside the amount, and the amount due today."""
     if doc.terms is None or doc.due_date is None:
         return {"conditions": (), "asked": None}
-    due, today = parse_day(doc.due_date), now.astimezone(SAO_PAULO).date()
+    due, today = parse_day(doc.due_date), day_of(now)
     return {
         "conditions": portuguese_conditions(doc.terms, amount_cents=doc.amount_cents, due=due),
         "asked": amount_due(doc.terms, amount_cents=doc.amount_cents, due=due, on=today),

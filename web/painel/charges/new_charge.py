@@ -30,7 +30,7 @@ from domain.charge import DESCRIPTION_MAX, DUAL, EXTERNAL_ID_MAX
 from domain.documents import well_formed
 from domain.errors import Code, Refused
 from domain.identifiers import parse_id
-from domain.instants import SAO_PAULO
+from domain.instants import day_of
 from domain.merchants.address import is_complete
 from domain.money import BOLETO_CENTS_MAX, PIX_CENTS_MAX, reais
 from domain.payer import NAME_MAX, NUMBER_MAX, PHONE_MAX, STATES
@@ -372,7 +372,7 @@ def _reference_and_description(filled: Filled) -> tuple[str | None, str | None]:
 
 
 def _today(request: PageRequest) -> date:
-    return request.account_now.astimezone(SAO_PAULO).date()
+    return day_of(request.account_now)
 
 
 async def _form_page(

@@ -18,7 +18,7 @@ from commands.schedules import CHANGES, METHODS, PIX, NewSchedule, change_schedu
 from domain.brazilian import brl
 from domain.charge import DESCRIPTION_MAX, EXTERNAL_ID_MAX
 from domain.errors import Code, Refused
-from domain.instants import SAO_PAULO
+from domain.instants import day_of
 from domain.money import BOLETO_CENTS_MAX, PIX_CENTS_MAX, reais
 from domain.schedules.recurrence import CHARGES_MAX, ISSUE_DAYS_BEFORE_MAX, Frequency, Recurrence
 from readmodels.charges.schedule import (
@@ -263,7 +263,7 @@ async def _find_schedule(request: PageRequest) -> ScheduleProjection:
 
 
 def _today(request: PageRequest) -> date:
-    return request.now.astimezone(SAO_PAULO).date()
+    return day_of(request.now)
 
 
 LIST = ListPage(

@@ -9,7 +9,7 @@ from uuid import UUID
 
 from litestar.response import Response
 
-from domain.instants import SAO_PAULO, parse_day
+from domain.instants import day_of, parse_day
 from readmodels.dashboard.overview import Day, closings
 from readmodels.money.ledger import LedgerFilters, LedgerItem, find_balance, find_held_shares, ledger_page, ledger_sums
 from readmodels.money.payment_list import PaymentFilters, payment_page, payment_sum
@@ -99,7 +99,7 @@ async def show_closings(request: PageRequest) -> Response[Any]:
     if month_closings is None:
         return request.go(request.here("/extrato/dias"))
     first, first_reported, days = month_closings
-    today = request.now.astimezone(SAO_PAULO).date()
+    today = day_of(request.now)
     length = monthrange(first.year, first.month)[1]
     day_before, day_after = first - timedelta(days=1), first + timedelta(days=length)
     values = {
@@ -143,7 +143,7 @@ async def _closings_file(request: PageRequest, answer: FileAnswer) -> Response[A
 async def _closings(request: PageRequest) -> tuple[date, date, list[Day]] | None:
     """Returns the first day of the month asked for, the first day on which the account has anything to report, and the
     month's days from then up to today, oldest first; None for a month that has no such day."""
-    today = request.now.astimezone(SAO_PAULO).date()
+    today = day_of(request.now)
     month_text = parameter_in(request.http.scope, "mes") or ""
     first = _first_of_month(month_text) if month_text else today.replace(day=1)
     if first is None or first > today:

@@ -9,7 +9,7 @@ from msgspec import Struct
 
 from domain.brazilian import day, signed_brl, thousands
 from domain.errors import Refused
-from domain.instants import SAO_PAULO
+from domain.instants import day_of
 from readmodels.filters import read_choice, read_days
 from readmodels.reports.csv_lines import BasisPoints, Cents, Field
 from readmodels.reports.merchant import CohortOutcome, SettledMonth, ages, first_day, outcomes, settled_months
@@ -106,7 +106,7 @@ def shown(value: Field, query: ReportQuery | None = None) -> str:
 def _read_query(request: PageRequest, sheet: Sheet) -> tuple[ListQuery, ReportQuery | None]:
     """Returns the parameters and the query; None instead of the query when a parameter cannot be read."""
     query = ListQuery(request.http, ("de", "ate", "por") if sheet.dated else ())
-    today = request.account_now.astimezone(SAO_PAULO).date()
+    today = day_of(request.account_now)
     first, last = read_days(query, "de", "ate")
     by = By(read_choice(query, "por", list(BY)) or By.DAY) if sheet.dated else By.MONTH
     if query.faults:
