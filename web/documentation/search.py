@@ -24,10 +24,38 @@ _WORDS_MAX: Final = 1_500
 """Characters of a section that can be searched."""
 ASKED_MAX: Final = 100
 """Characters of a query."""
-# Equivalent words, folded: an entry with one word of a row is found by the row's other word too. 2ª folds to 2a.
+# Equivalent words, folded: an entry with one word of a row is found by the row's other words too. Ordinals, because 2ª
+# folds to 2a; and what merchants call by another name than the documentation does.
 _EQUIVALENTS: Final = (
     ("1a", "primeira"), ("1o", "primeiro"), ("2a", "segunda"), ("2o", "segundo"), ("3a", "terceira"),
     ("3o", "terceiro"), ("4a", "quarta"), ("4o", "quarto"), ("5a", "quinta"), ("5o", "quinto"),
+    ("devolucao", "devolucoes", "devolver", "estorno", "estornos", "estornar", "reembolso", "reembolsos", "reembolsar"),
+    ("tarifa", "tarifas", "taxa", "taxas"),
+    ("saque", "saques", "transferencia", "transferencias", "repasse", "repasses"),
+    ("programada", "programadas", "recorrente", "recorrentes", "recorrencia", "mensalidade", "mensalidades",
+     "assinatura", "assinaturas", "parcelas", "parcelamento", "carne"),
+    ("desconto", "descontos", "abatimento"),
+    ("comprovante", "comprovantes", "recibo", "recibos"),
+    ("conciliacao", "cnab", "remessa", "retorno"),
+    ("vencimento", "prorrogar", "prorrogacao"),
+    ("expira", "expirada", "expirar", "expiracao", "validade"),
+    ("sandbox", "homologacao", "homologation"),
+    ("webhook", "webhooks", "callback", "callbacks", "notificacao", "notificacoes", "notification", "notifications"),
+    ("tentativa", "tentativas", "reenviar", "reenvio"),
+    ("assinatura", "assinar"), ("simulado", "simulada", "simular"),
+    ("conferir", "confere", "verificar"),
+    ("idempotencia", "idempotency", "duplicada", "duplicado", "duplicidade", "duplicate", "duplicates"),
+    ("cursor", "paginacao", "pagination", "paging"),
+    ("png", "imagem", "image"),
+    ("withdrawal", "withdrawals", "payout", "payouts"),
+    ("schedule", "schedules", "scheduled", "recurring", "subscription", "subscriptions", "installments"),
+    ("reconciliation", "cnab"),
+    ("payer", "payers", "customer", "customers"),
+    ("due", "postpone", "extend"),
+    ("expires", "expired", "expiry", "expiration"),
+    ("fine", "penalty"),
+    ("med", "chargeback", "chargebacks", "dispute", "disputes", "contestacao"),
+    ("retry", "retries", "resend"),
 )  # fmt: skip
 
 

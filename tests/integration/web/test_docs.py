@@ -23,6 +23,7 @@ from tests.support.pages import CHROMIUM, SETTINGS, browsing, serving, until
 from web.documentation import portuguese, reference
 from web.documentation.guides import GUIDES, ROOTS, START, TEXTS, Language, prefers_portuguese
 from web.documentation.markdown import headings, html_of
+from web.documentation.search import Index, entries
 
 OPENAPI = document(ROUTES, SETTINGS)
 WHOLE: dict[str, Any] = msgspec.json.decode(OPENAPI)
@@ -345,6 +346,23 @@ async def test_an_ordinal_is_found_in_words_and_in_figures(asked: str) -> None:
     async with serving(object(), lambda: datetime.now(UTC)) as client, aiohttp.ClientSession() as http:  # type: ignore[arg-type]
         found, _ = await search(http, f"{client}/docs/pt/search", asked)
     assert found[0] == "/docs/pt/payer-page#2a-via-de-um-boleto-vencido", "a match in the title comes first"
+
+
+@pytest.mark.parametrize(
+    ("language", "asked", "first"),
+    [
+        ("pt", "estornar", "refunds"),
+        ("pt", "Mensalidades", "schedules"),
+        ("pt", "taxa", "fees"),
+        ("pt", "notificação", "webhooks"),
+        ("pt", "CNAB", "reconciliation"),
+        ("en", "payout", "withdrawals"),
+        ("en", "subscriptions", "schedules"),
+    ],
+)
+def test_what_merchants_call_by_another_name_is_found(language: Language, asked: str, first: str) -> None:
+    index = Index(entries(lambda _: None, language, ROOTS[language]))
+    assert index.listed(asked)[0].entry.path.partition("#")[0] == f"{ROOTS[language]}/{first}"
 
 
 @pytest.mark.skipif(CHROMIUM is None, reason="no Chromium on this machine")
