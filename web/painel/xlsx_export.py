@@ -73,7 +73,7 @@ async def _chunks(file: IO[bytes]) -> AsyncIterator[bytes]:
 def _open_sheet(file: IO[bytes], headings: Sequence[str]) -> Iterator["_Sheet"]:
     """xlsxwriter keeps the rows, which hold payers' data, in files of its own and removes them once the workbook is
     written. When writing ends early, they are removed here; when the process is killed, by `remove_leftovers`."""
-    with tempfile.TemporaryDirectory(prefix=_FOLDER, ignore_cleanup_errors=True) as folder, _locked(Path(folder)):
+    with _own_folder() as folder:
         sheet = _Sheet(file, headings, folder)
         try:
             yield sheet
@@ -86,6 +86,20 @@ def remove_leftovers() -> None:
     for folder in Path(tempfile.gettempdir()).glob(f"{_FOLDER}*"):
         with suppress(OSError), _locked(folder):
             shutil.rmtree(folder)
+
+
+@contextmanager
+def _own_folder() -> Iterator[str]:
+    """A new folder. It gets the name that `remove_leftovers` looks for once it is locked: a process that started in
+    between would remove it."""
+    new = Path(tempfile.mkdtemp(prefix="quita-new-"))
+    folder = new.with_name(_FOLDER + new.name)
+    with _locked(new):
+        new.rename(folder)
+        try:
+            yield str(folder)
+        finally:
+            shutil.rmtree(folder, ignore_errors=True)
 
 
 @contextmanager

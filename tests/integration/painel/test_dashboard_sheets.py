@@ -247,6 +247,21 @@ async def test_a_workbook_leaves_no_temporary_file(env: Environment, tmp_path: P
     assert list(tmp_path.iterdir()) == []
 
 
+async def test_a_process_that_starts_takes_no_folder_from_a_workbook_that_begins(
+    env: Environment, tmp_path: Path, monkeypatch: Any
+) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    make = tempfile.mkdtemp
+
+    def make_while_another_starts(*args: Any, **kwargs: Any) -> str:
+        folder = make(*args, **kwargs)
+        remove_leftovers()
+        return folder
+
+    monkeypatch.setattr(tempfile, "mkdtemp", make_while_another_starts)
+    assert (await env.owner.get("/painel/cobrancas.xlsx")).status == 200
+
+
 async def test_a_workbook_cancelled_while_it_is_written_leaves_no_temporary_file(
     tmp_path: Path, monkeypatch: Any
 ) -> None:
