@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from cli.run.child import CannotRun
-from runtime.seal import SecretKeys, read_keys
 
 if TYPE_CHECKING:
+    from runtime.seal import SecretKeys
     from runtime.settings import Settings
 
 _ADDRESSES = ("database_url", "redis_url", "base_url", "app_url", "docs_url", "bank_url")
@@ -74,8 +74,10 @@ def find() -> Running:
     return running
 
 
-def secret_key() -> SecretKeys:
+def secret_key() -> "SecretKeys":
     """The keys in SECRET_KEY, else the key that `quita up` made."""
+    from runtime.seal import read_keys
+
     text = os.environ.get("SECRET_KEY", "")
     if not text:
         try:
