@@ -37,7 +37,8 @@ bench: install ## loads and ratios, printed as tables
 
 fault: install ## the tests that break things on purpose, and those that take minutes
 	@FAULT=full $(BIN)/python -m pytest tests/fault tests/walk tests/conformance/test_in_cells.py tests/integration/cells tests/journeys/test_roles.py \
-		tests/property/test_refunds_property.py tests/contract/test_schemathesis.py $(ARGS)
+		tests/journeys/test_for_everybody.py tests/integration/cli/test_locustfile.py \
+		tests/property/test_refunds_property.py tests/contract/test_schemathesis.py tests/contract/test_generated_clients.py $(ARGS)
 
 fmt: install ## format, and repair what can be repaired
 	@$(BIN)/python -m ruff format .

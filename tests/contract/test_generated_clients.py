@@ -16,7 +16,7 @@ import pytest
 
 from tests.support.system import System
 
-pytestmark = pytest.mark.slow
+pytestmark = pytest.mark.heavy
 
 TYPESCRIPT = Path(__file__).parent / "typescript"
 GENERATOR = Path(sys.executable).parent / "openapi-python-client"

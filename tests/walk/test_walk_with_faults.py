@@ -56,7 +56,7 @@ SURE_TRIES = 80
 GONE = (aiohttp.ClientError, OSError, TimeoutError)
 DESTINATION = {"pix_key": "52998224725", "document": "52998224725"}
 
-pytestmark = pytest.mark.slow
+pytestmark = pytest.mark.heavy
 
 
 @pytest.fixture(scope="module")

@@ -32,8 +32,16 @@ def locust(folder: Path, home: Path, *args: str) -> tuple[int, dict[str, dict[st
     ("args", "asked"),
     [
         ([], {"issue PIX", "issue boleto", "issue boleto_hibrido", "look up", "list charges", "feed", "token"}),
-        (["PixMerchant", "--tags", "refund"], {"issue PIX", "simulate payment", "refund", "token"}),
-        (["--tags", "boleto", "--quita-shape", "spike"], {"issue boleto", "issue boleto_hibrido", "token"}),
+        pytest.param(
+            ["PixMerchant", "--tags", "refund"],
+            {"issue PIX", "simulate payment", "refund", "token"},
+            marks=pytest.mark.heavy,
+        ),
+        pytest.param(
+            ["--tags", "boleto", "--quita-shape", "spike"],
+            {"issue boleto", "issue boleto_hibrido", "token"},
+            marks=pytest.mark.heavy,
+        ),
         (["Reader", "--processes", "2"], {"list charges", "look up", "list payments", "feed", "balance", "ledger"}),
     ],
     ids=["all-classes", "tag-refund", "tag-boleto-in-a-spike", "reader-in-two-processes"],
