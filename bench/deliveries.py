@@ -25,8 +25,9 @@ from bench.environment import BenchEnvironment
 from bench.report import Finding
 from commands.webhooks.endpoint import set_endpoint
 from domain.webhooks.signature import delivery_headers
+from runtime.coordination.lanes import WEBHOOKS
 from runtime.ids import new_id
-from runtime.jobs import WEBHOOKS, Jobs
+from runtime.jobs import Jobs
 from runtime.postgres import Pool, session, transaction
 from runtime.redis import open_redis
 from runtime.seal import Seal

@@ -14,7 +14,8 @@ from arq.worker import Worker
 
 from bench.environment import BenchEnvironment, cpu_s
 from bench.report import Finding
-from runtime.jobs import QUEUE, WEBHOOKS, Jobs, QueueRedis
+from runtime.coordination.lanes import WEBHOOKS
+from runtime.jobs import QUEUE, Jobs, QueueRedis
 from runtime.redis import open_redis
 from workers.duties import end
 

@@ -7,7 +7,7 @@ So a lost job costs time only (crons look each second), and `wake` costs its cal
 import asyncio
 import time
 from collections.abc import Awaitable, Callable
-from typing import Any, Protocol, cast
+from typing import Any, cast
 
 import msgspec
 import structlog
@@ -16,28 +16,7 @@ from arq.constants import job_key_prefix
 from arq.jobs import serialize_job
 from redis.asyncio import Redis
 
-from domain.mode import Mode
 from runtime.redis import REDIS_UNAVAILABLE, connections
-
-WEBHOOKS = "webhooks"
-PIX_HINTS = "pix_hints"
-BOLETO_HINTS = "boleto_hints"
-# By mode; there are no withdrawals in sandbox mode.
-PIX_ORDERS = {mode: f"pix_orders_{mode}" for mode in Mode}
-LOCATION_POOL = {mode: f"location_pool_{mode}" for mode in Mode}
-BOLETO_ORDERS = {mode: f"boleto_orders_{mode}" for mode in Mode}
-REFUND_ORDERS = {mode: f"refund_orders_{mode}" for mode in Mode}
-WITHDRAWAL_ORDERS = {Mode.PRODUCTION: "withdrawal_orders_production"}
-LANES = (
-    WEBHOOKS,
-    PIX_HINTS,
-    BOLETO_HINTS,
-    *PIX_ORDERS.values(),
-    *LOCATION_POOL.values(),
-    *BOLETO_ORDERS.values(),
-    *REFUND_ORDERS.values(),
-    *WITHDRAWAL_ORDERS.values(),
-)
 
 QUEUE = "quita:jobs"
 POLL_S = 0.5
@@ -62,10 +41,6 @@ redis.call('RPUSH', KEYS[3], ARGV[2])
 """
 
 _log = structlog.get_logger()
-
-
-class LaneWaker(Protocol):
-    def wake(self, lane: str) -> None: ...
 
 
 class Jobs:

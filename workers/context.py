@@ -14,7 +14,7 @@ from redis.asyncio import Redis
 
 from banks.choice import Banks, open_banks
 from runtime.cells.directory import check_cell
-from runtime.jobs import LaneWaker
+from runtime.coordination.lanes import LaneWaker
 from runtime.postgres import Pool, open_pool
 from runtime.redis import open_redis
 from runtime.seal import Seal

@@ -18,7 +18,7 @@ import sql
 from commands.charges.expire import Sweeper
 from domain.mode import Mode
 from runtime.coordination.heartbeats import beat
-from runtime.jobs import (
+from runtime.coordination.lanes import (
     BOLETO_HINTS,
     BOLETO_ORDERS,
     LOCATION_POOL,

@@ -33,7 +33,7 @@ from commands.schedules import (
 )
 from domain.errors import Code, Refused
 from domain.mode import Mode
-from runtime.jobs import BOLETO_ORDERS, LOCATION_POOL, PIX_ORDERS
+from runtime.coordination.lanes import BOLETO_ORDERS, LOCATION_POOL, PIX_ORDERS
 from runtime.postgres import DB_UNAVAILABLE, session, transaction
 from sql import Connection
 from workers.context import Context

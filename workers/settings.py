@@ -26,7 +26,8 @@ from domain.boleto.business_days import effective_due_date
 from runtime import log
 from runtime.coordination.clocks import watch_clock
 from runtime.coordination.heartbeats import leave
-from runtime.jobs import LANES, QUEUE, WEBHOOKS, QueueRedis
+from runtime.coordination.lanes import LANES, WEBHOOKS
+from runtime.jobs import QUEUE, QueueRedis
 from runtime.limits.variables import redis_address
 from runtime.metrics import DatabaseMeter
 from runtime.postgres import session

@@ -18,8 +18,9 @@ from commands.charges.create_boleto import BoletoRequest
 from domain.charge import Status
 from domain.errors import Code, Refused
 from readmodels.charges.charge import ChargeDoc
+from runtime.coordination.lanes import WEBHOOKS
 from runtime.ids import new_id
-from runtime.jobs import WEBHOOKS, Jobs
+from runtime.jobs import Jobs
 from runtime.postgres import Pool, session
 from runtime.replies import Replies
 from runtime.settings import Settings

@@ -12,7 +12,8 @@ from domain.errors import Code, Refused
 from domain.mode import Mode, Owner
 from readmodels.charges.charge import ChargeDoc, CurrentCharge, current_charges
 from runtime.batching import Batcher
-from runtime.jobs import PIX_ORDERS, WEBHOOKS, Jobs
+from runtime.coordination.lanes import PIX_ORDERS, WEBHOOKS
+from runtime.jobs import Jobs
 from runtime.postgres import DB_UNAVAILABLE, Pool, session, transaction
 
 LOOKUPS_MAX = 200

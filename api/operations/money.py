@@ -18,7 +18,8 @@ from readmodels.money.ledger import balance
 from readmodels.money.refund import RefundProjection
 from readmodels.money.withdrawal import WithdrawalDoc
 from runtime.batching import Batcher
-from runtime.jobs import REFUND_ORDERS, Jobs
+from runtime.coordination.lanes import REFUND_ORDERS
+from runtime.jobs import Jobs
 from runtime.postgres import Pool, session, transaction
 
 BALANCE_SCOPE: Final = "payments:read"

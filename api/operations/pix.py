@@ -16,7 +16,8 @@ from domain.mode import Mode
 from readmodels.charges.charge import ChargeDoc
 from runtime.batching import Batcher
 from runtime.coordination.due_times import DueTimes
-from runtime.jobs import PIX_ORDERS, Jobs
+from runtime.coordination.lanes import PIX_ORDERS
+from runtime.jobs import Jobs
 from runtime.postgres import DB_UNAVAILABLE, Pool, session, when_back
 
 # How long a creation waits for a restarting database before it is refused with SERVICE_UNAVAILABLE.

@@ -23,7 +23,7 @@ from domain.instants import iso
 from domain.mode import Mode
 from domain.sandbox_clock import ADVANCE_S_MAX, on_clock, parse_advance, parse_instant
 from readmodels.charges.charge import ChargeDoc, ChargeProjection
-from runtime.jobs import WEBHOOKS
+from runtime.coordination.lanes import WEBHOOKS
 from runtime.postgres import session, transaction
 
 _DAYS_MAX: Final = ADVANCE_S_MAX // 86_400

@@ -19,7 +19,7 @@ from commands.bank_orders.callback import by_cell, store_hints
 from domain.errors import Code, Refused
 from runtime.cells.directory import find_blocks
 from runtime.cells.number import HOME
-from runtime.jobs import BOLETO_HINTS, PIX_HINTS
+from runtime.coordination.lanes import BOLETO_HINTS, PIX_HINTS
 from runtime.postgres import DB_UNAVAILABLE, session, transaction
 from runtime.readiness import takes_writes
 

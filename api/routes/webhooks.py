@@ -20,7 +20,7 @@ from domain.identifiers import parse_id
 from readmodels.filters import SEQUENCE_MAX
 from readmodels.page import SequencePosition
 from readmodels.webhooks.delivery_list import Delivery, DeliveryFilters, delivery, delivery_page
-from runtime.jobs import WEBHOOKS
+from runtime.coordination.lanes import WEBHOOKS
 from runtime.postgres import session, transaction
 
 DeliveryPage = page_of(Delivery, "DeliveryPage")

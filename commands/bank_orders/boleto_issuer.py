@@ -33,8 +33,9 @@ from domain.errors import Code, Refused
 from domain.mode import Mode, Owner
 from runtime.batching import Batcher
 from runtime.coordination.due_times import DueTimes
+from runtime.coordination.lanes import BOLETO_ORDERS
 from runtime.ids import new_id
-from runtime.jobs import BOLETO_ORDERS, Jobs
+from runtime.jobs import Jobs
 from runtime.postgres import Pool, session, transaction
 from runtime.replies import Replies
 from runtime.settings import Settings

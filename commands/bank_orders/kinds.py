@@ -16,7 +16,7 @@ from msgspec import Struct
 
 from domain.mode import Mode
 from readmodels.charges.charge import ChargeDoc
-from runtime.jobs import BOLETO_ORDERS, PIX_ORDERS, REFUND_ORDERS, WITHDRAWAL_ORDERS
+from runtime.coordination.lanes import BOLETO_ORDERS, PIX_ORDERS, REFUND_ORDERS, WITHDRAWAL_ORDERS
 
 # The PIX lane
 

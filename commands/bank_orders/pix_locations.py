@@ -20,8 +20,9 @@ import sql
 from banks.protocol import Location
 from domain.errors import Code, Refused
 from domain.mode import Mode
+from runtime.coordination.lanes import LOCATION_POOL
 from runtime.coordination.turns import Turns
-from runtime.jobs import LOCATION_POOL, Jobs
+from runtime.jobs import Jobs
 from runtime.postgres import DB_UNAVAILABLE, Pool, session, when_back
 from sql import Connection
 

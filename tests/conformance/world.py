@@ -34,7 +34,7 @@ from domain.instants import SAO_PAULO
 from domain.merchants.fees import NO_FEES
 from domain.mode import Mode, Owner
 from runtime.cells.number import cell_of, in_cell
-from runtime.jobs import BOLETO_ORDERS
+from runtime.coordination.lanes import BOLETO_ORDERS
 from runtime.postgres import Pool, transaction
 from runtime.seal import Seal
 from tests.support.banking import SECRET_KEY, worker_context

@@ -13,7 +13,8 @@ from redis.asyncio import Redis
 
 from api.idempotency.lock import IdempotencyLocks, Lock
 from domain.mode import Mode, Owner
-from runtime.jobs import WEBHOOKS, Jobs, QueueRedis
+from runtime.coordination.lanes import WEBHOOKS
+from runtime.jobs import Jobs, QueueRedis
 from runtime.local.embedded import EmbeddedRedis
 from runtime.redis import REDIS_UNAVAILABLE, open_redis
 from runtime.servers.sentinel import sentinel_pool

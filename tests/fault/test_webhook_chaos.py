@@ -21,7 +21,8 @@ import pytest
 import pytest_asyncio
 from redis.asyncio import Redis
 
-from runtime.jobs import WEBHOOKS, Jobs
+from runtime.coordination.lanes import WEBHOOKS
+from runtime.jobs import Jobs
 from runtime.local.embedded import EmbeddedRedis
 from runtime.postgres import Pool
 from runtime.redis import REDIS_UNAVAILABLE, open_redis

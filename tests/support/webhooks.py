@@ -17,8 +17,9 @@ from cryptography.exceptions import InvalidTag
 from banks.choice import Banks
 from banks.simulated.bank import SANDBOX, SimulatedBank
 from commands.webhooks.endpoint import SetEndpoint, set_endpoint
+from runtime.coordination.lanes import WEBHOOKS
 from runtime.ids import new_id
-from runtime.jobs import WEBHOOKS, Jobs
+from runtime.jobs import Jobs
 from runtime.postgres import Pool, transaction
 from runtime.redis import open_redis
 from runtime.seal import WEBHOOK_SECRET, Seal

@@ -23,7 +23,7 @@ from readmodels.dashboard.held_refunds import (
 )
 from readmodels.filters import read_choice
 from readmodels.page import TimePosition
-from runtime.jobs import REFUND_ORDERS, WEBHOOKS
+from runtime.coordination.lanes import REFUND_ORDERS, WEBHOOKS
 from runtime.postgres import session
 from sql import Connection
 from web.painel.auth.step_up import require_step_up

@@ -17,7 +17,7 @@ from readmodels.dashboard.stuck import (
     stuck_deliveries,
     stuck_orders,
 )
-from runtime.jobs import WEBHOOKS
+from runtime.coordination.lanes import WEBHOOKS
 from runtime.postgres import session
 from web.painel.labels import KINDS
 from web.painel.page_request import PageRequest

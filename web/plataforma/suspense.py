@@ -26,7 +26,7 @@ from readmodels.dashboard.suspense import (
 )
 from readmodels.filters import read_choice
 from readmodels.page import TimePosition
-from runtime.jobs import BOLETO_ORDERS, PIX_ORDERS, WEBHOOKS
+from runtime.coordination.lanes import BOLETO_ORDERS, PIX_ORDERS, WEBHOOKS
 from runtime.postgres import session
 from runtime.seal import Seal
 from sql import Connection

@@ -1,7 +1,7 @@
 """Expire overdue charges. A read expires a charge too; this is for charges that are not read."""
 
 from commands.charges.expire import Sweeper
-from runtime.jobs import WEBHOOKS
+from runtime.coordination.lanes import WEBHOOKS
 from workers.context import Context
 
 

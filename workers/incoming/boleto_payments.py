@@ -22,8 +22,8 @@ from domain.charge import Charge
 from domain.errors import Refused
 from domain.instants import day_begins
 from domain.mode import Mode
+from runtime.coordination.lanes import PIX_ORDERS, WEBHOOKS
 from runtime.ids import new_id
-from runtime.jobs import PIX_ORDERS, WEBHOOKS
 from runtime.postgres import session, transaction
 from workers.concurrency import ask_all
 from workers.context import Context

@@ -18,8 +18,8 @@ from commands.money.suspense import SuspendedMoney, lock_returned, note_returned
 from domain.charge import Charge
 from domain.errors import Refused
 from domain.mode import Mode
+from runtime.coordination.lanes import BOLETO_ORDERS, WEBHOOKS
 from runtime.ids import new_id
-from runtime.jobs import BOLETO_ORDERS, WEBHOOKS
 from runtime.postgres import transaction
 from runtime.seal import SUSPENDED_PAYER, Seal
 from workers.context import Context

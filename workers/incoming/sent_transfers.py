@@ -21,8 +21,8 @@ from banks.transfers import SentTransfer
 from commands.money.reversals import REVERSALS_MAX, BankReturn, book_sent_refunds
 from commands.money.withdraw import WithdrawalEnd, end_withdrawal
 from domain.instants import to_millisecond
+from runtime.coordination.lanes import WEBHOOKS
 from runtime.coordination.leases import release_lease
-from runtime.jobs import WEBHOOKS
 from runtime.postgres import session, transaction
 from workers.context import Context
 from workers.incoming.intervals import Pass

@@ -30,8 +30,8 @@ from domain.errors import Code, Refused
 from domain.instants import parse_day
 from domain.mode import Mode
 from runtime.batching import Batcher
+from runtime.coordination.lanes import BOLETO_ORDERS, PIX_ORDERS, WEBHOOKS
 from runtime.ids import new_id
-from runtime.jobs import BOLETO_ORDERS, PIX_ORDERS, WEBHOOKS
 from runtime.postgres import session, transaction
 from runtime.replies import send_reply
 from sql import Connection

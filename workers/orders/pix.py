@@ -26,7 +26,7 @@ from domain.charge import Charge, Status
 from domain.mode import Mode
 from domain.sandbox_clock import on_clock
 from runtime.batching import Batcher
-from runtime.jobs import BOLETO_ORDERS, WEBHOOKS
+from runtime.coordination.lanes import BOLETO_ORDERS, WEBHOOKS
 from runtime.postgres import DB_UNAVAILABLE, session, transaction
 from runtime.tracing.traces import Traces
 from workers.concurrency import run_batched

@@ -19,7 +19,7 @@ from commands.money.refund_end import Ending, end_refunds
 from domain.instants import to_millisecond
 from domain.mode import Mode
 from runtime.batching import Batcher
-from runtime.jobs import WEBHOOKS
+from runtime.coordination.lanes import WEBHOOKS
 from runtime.postgres import transaction
 from runtime.seal import DESTINATION
 from workers.context import Context

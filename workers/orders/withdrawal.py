@@ -17,7 +17,7 @@ from domain import errors
 from domain.instants import SAO_PAULO, to_millisecond
 from domain.mode import Mode
 from domain.withdrawal import Withdrawal, WithdrawalFailure
-from runtime.jobs import WEBHOOKS
+from runtime.coordination.lanes import WEBHOOKS
 from runtime.postgres import DB_UNAVAILABLE, session, transaction
 from workers.context import Context
 from workers.orders.lease import Later, LeaseLost, drain_lanes, read_request_id

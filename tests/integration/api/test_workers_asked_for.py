@@ -8,7 +8,8 @@ import httpx
 from redis.asyncio import Redis
 
 from domain.mode import Mode
-from runtime.jobs import PIX_ORDERS, QUEUE
+from runtime.coordination.lanes import PIX_ORDERS
+from runtime.jobs import QUEUE
 from tests.support.api_process import api_process, prepared_merchants
 from tests.support.merchant import until_answer
 

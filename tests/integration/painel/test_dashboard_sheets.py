@@ -254,7 +254,7 @@ async def test_a_process_that_starts_takes_no_folder_from_a_workbook_that_begins
     make = tempfile.mkdtemp
 
     def make_while_another_starts(*args: Any, **kwargs: Any) -> str:
-        folder = make(*args, **kwargs)
+        folder: str = make(*args, **kwargs)
         remove_leftovers()
         return folder
 

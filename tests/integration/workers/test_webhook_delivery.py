@@ -23,8 +23,8 @@ from commands.webhooks.endpoint import (
 )
 from domain.errors import Code, Refused
 from domain.webhooks.signature import sign, standard_signature
+from runtime.coordination.lanes import WEBHOOKS
 from runtime.ids import new_id
-from runtime.jobs import WEBHOOKS
 from runtime.postgres import Pool, session, transaction
 from runtime.seal import WEBHOOK_SECRET
 from tests.support.webhooks import (

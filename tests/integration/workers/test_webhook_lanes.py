@@ -23,8 +23,8 @@ from commands.webhooks.endpoint import (
 from commands.webhooks.notices import claim_unmailed, mark_mailed
 from domain.errors import Refused
 from domain.events import EventKind
+from runtime.coordination.lanes import WEBHOOKS
 from runtime.ids import new_id
-from runtime.jobs import WEBHOOKS
 from runtime.postgres import Pool, session, transaction
 from tests.support.webhooks import (
     PATIENCE_S,

@@ -11,7 +11,7 @@ import pytest
 
 from commands.webhooks.address import check_address
 from domain.errors import Refused
-from runtime.jobs import WEBHOOKS
+from runtime.coordination.lanes import WEBHOOKS
 from runtime.postgres import Pool
 from tests.support.dns_names import Authority, naming
 from tests.support.webhooks import (

@@ -18,7 +18,8 @@ from redis.asyncio import Redis
 from structlog.testing import capture_logs
 
 from commands.webhooks.endpoint import remove_endpoint
-from runtime.jobs import PIX_HINTS, QUEUE, WEBHOOKS, Jobs, QueueRedis
+from runtime.coordination.lanes import PIX_HINTS, WEBHOOKS
+from runtime.jobs import QUEUE, Jobs, QueueRedis
 from runtime.local.embedded import EmbeddedRedis
 from runtime.log import AccessLog
 from runtime.postgres import Pool

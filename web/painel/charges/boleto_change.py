@@ -14,8 +14,8 @@ from commands.charges.change import ChargeCommand, change_charges
 from domain.charge import CancelReason, Status
 from domain.errors import Code, Refused
 from readmodels.charges.charge import ChargeDoc, charges_by_id
+from runtime.coordination.lanes import BOLETO_ORDERS, PIX_ORDERS, WEBHOOKS
 from runtime.ids import new_id
-from runtime.jobs import BOLETO_ORDERS, PIX_ORDERS, WEBHOOKS
 from web.painel.labels import CANCEL_REASONS
 from web.painel.page_request import PageRequest
 

@@ -32,8 +32,8 @@ from readmodels.charges.charge import ChargeDoc, open_payer
 from readmodels.dashboard.charge import payments_of
 from readmodels.dashboard.known_payer import payer_of_charge
 from readmodels.money.refund import RefundProjection
+from runtime.coordination.lanes import REFUND_ORDERS, WEBHOOKS
 from runtime.ids import new_id
-from runtime.jobs import REFUND_ORDERS, WEBHOOKS
 from runtime.postgres import session
 from sql import Connection
 from web.head import parameter_in

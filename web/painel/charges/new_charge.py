@@ -35,8 +35,8 @@ from domain.merchants.address import is_complete
 from domain.money import BOLETO_CENTS_MAX, PIX_CENTS_MAX, reais
 from domain.payer import NAME_MAX, NUMBER_MAX, PHONE_MAX, STATES
 from readmodels.dashboard.overview import Made, find_created_by_key
+from runtime.coordination.lanes import BOLETO_ORDERS, PIX_ORDERS
 from runtime.ids import new_id
-from runtime.jobs import BOLETO_ORDERS, PIX_ORDERS
 from runtime.postgres import session
 from runtime.seal import CHARGE_PAYER
 from web.head import parameter_in

@@ -20,7 +20,7 @@ from domain.instants import to_millisecond
 from domain.money import BOLETO_CENTS_MAX, PIX_CENTS_MAX
 from domain.pix.end_to_end import TAIL_BYTES, sandbox_end_to_end_id
 from domain.sandbox_clock import ADVANCE_S_MAX, AHEAD_S_MAX
-from runtime.jobs import WEBHOOKS
+from runtime.coordination.lanes import WEBHOOKS
 from web.painel.charges.boleto_change import change_boleto, change_charge
 from web.painel.charges.charge_page import charge_of, show_charge
 from web.painel.fields import Filled

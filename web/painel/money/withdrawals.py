@@ -29,8 +29,8 @@ from readmodels.money.withdrawal import (
 )
 from readmodels.page import TimePosition
 from readmodels.reports.csv_lines import Cents
+from runtime.coordination.lanes import WITHDRAWAL_ORDERS
 from runtime.ids import new_id
-from runtime.jobs import WITHDRAWAL_ORDERS
 from runtime.postgres import session
 from sql import Connection
 from web.painel.auth.step_up import require_step_up

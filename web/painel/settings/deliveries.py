@@ -12,7 +12,7 @@ from readmodels.page import SequencePosition
 from readmodels.webhooks.delivery_list import Delivery, DeliveryFilters, delivery, delivery_page
 from readmodels.webhooks.endpoint import endpoint_of
 from readmodels.webhooks.event_list import event_body
-from runtime.jobs import WEBHOOKS
+from runtime.coordination.lanes import WEBHOOKS
 from runtime.postgres import session
 from web.painel.list_page import ListPage
 from web.painel.page_request import PageRequest

@@ -24,7 +24,7 @@ from domain.errors import Code, Refused
 from domain.events import DEFAULT_KINDS, EventKind
 from domain.pix.end_to_end import TAIL_BYTES
 from readmodels.webhooks.endpoint import WAITING_MAX, endpoint_of, lanes_health, latest_notices
-from runtime.jobs import WEBHOOKS
+from runtime.coordination.lanes import WEBHOOKS
 from runtime.postgres import session
 from sql import Connection
 from web.painel.labels import KINDS

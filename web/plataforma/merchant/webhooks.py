@@ -10,7 +10,7 @@ from commands.webhooks.redeliver import RANGE_MAX, redeliver_range
 from domain.brazilian import thousands
 from domain.errors import Refused
 from domain.mode import Mode, Owner
-from runtime.jobs import WEBHOOKS
+from runtime.coordination.lanes import WEBHOOKS
 from web.painel.fields import Filled
 from web.painel.page_request import PageRequest
 from web.plataforma.merchants import merchant_view
