@@ -8,6 +8,7 @@ from uuid import UUID
 
 import msgspec
 
+from banks.simulated import FAULTS
 from cli import running
 from cli.answer import Commands, answer, family, in_transaction
 from cli.run.child import CannotRun
@@ -15,7 +16,6 @@ from domain.charge import DUAL
 
 _ANSWER_S_MAX = 30.0
 _direct_opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))  # the bank is on this machine
-FAULTS = ("up", "down", "slow", "lost_reply", "refuse", "timeout_before", "cut", "error500", "html")
 
 
 def add_commands(commands: Commands) -> None:

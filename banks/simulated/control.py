@@ -8,12 +8,13 @@ import aiohttp
 import structlog
 from aiohttp import web
 
+from banks.simulated import FAULTS
 from banks.simulated.bank import BookedCob, PayerPix, PlayedFault, SimulatedBank
 from banks.simulated.boleto_control import TOLD_AT_ONCE, is_of_boleto, pay_boleto, post_by_url, tell_boletos
 from banks.simulated.boletos import new_end_to_end_id
 from banks.simulated.requests import Wrong, asked_amount, asked_body, asked_times
 from banks.simulated.shown import shown_pix
-from banks.simulated.wire import FAULTS, Wire
+from banks.simulated.wire import Wire
 from domain.boleto.terms import AmountDue
 from domain.instants import iso, to_millisecond
 from domain.money import PIX_CENTS_MAX, reais

@@ -29,9 +29,6 @@ from domain.pix.br_code import dynamic_br_code
 from runtime.batching import Batcher
 from runtime.postgres import DB_UNAVAILABLE
 
-FAULTS: Final = ("up", "down", "slow", "lost_reply", "refuse", "timeout_before", "cut", "error500", "html")
-"""timeout_before: a change is neither performed nor answered. cut: a change is performed, but its answer breaks off.
-error500, html: every request except for tokens gets that answer, and nothing is performed."""
 SLOW_S = 5.0
 PAGES_MAX = 1_000
 SCOPES: Final = frozenset(
