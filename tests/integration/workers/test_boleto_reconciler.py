@@ -5,9 +5,11 @@ from collections.abc import AsyncIterator
 from datetime import date, timedelta
 from typing import Any
 
+import msgspec
 import pytest
 import pytest_asyncio
 from msgspec.structs import replace
+from structlog.testing import capture_logs
 
 from banks.banco_do_brasil.transport import Heard
 from banks.boletos import NewBoleto
@@ -258,6 +260,33 @@ async def test_a_reconciler_pass_resumes_at_the_page_where_the_last_pass_died(
     monkeypatch.setattr(boletos, "paid_page", lives)
     await reconcile_until_idle(context)
     assert asked[0] == "N:300"
+    assert await context.pool.fetchval("SELECT count(*) FROM suspense WHERE reference = ANY($1)", numbers) == 650
+
+
+async def test_a_list_without_an_end_is_told_and_keeps_no_other_pass_waiting(
+    context: Context, bank: RunningBoletoBank, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nothing is passed over: once the bank's list ends again, the interval is read from its beginning."""
+    numbers = await store_paid_boletos(context, 650)
+    transport = context.banks.production[BANK].boletos._transport  # type: ignore[attr-defined]
+
+    async def endless(*given: Any, query: Any, **more: Any) -> Any:
+        following = int(query["indice"]) + 300
+        return Heard(
+            200, msgspec.json.encode({"boletos": [], "indicadorContinuidade": "S", "proximoIndice": following})
+        )
+
+    monkeypatch.setattr(transport, "ask", endless)
+    monkeypatch.setattr(passes, "ENDLESS_PAGES", 4)
+    with capture_logs() as logs:
+        async with asyncio.timeout(60):
+            assert await reconcile_boletos(context, BANK) == 0
+    told = [(each["event"], each["log_level"]) for each in logs]
+    assert told == [("reconciler_list_endless", "error")] * 2, "of the new and of the nightly pass"
+    rows = await context.pool.fetch("SELECT window_until > until AS unread, after FROM bank_reconciled")
+    assert [tuple(row) for row in rows] == [(True, None)] * 2
+    monkeypatch.undo()
+    await reconcile_until_idle(context)
     assert await context.pool.fetchval("SELECT count(*) FROM suspense WHERE reference = ANY($1)", numbers) == 650
 
 
