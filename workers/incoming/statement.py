@@ -91,7 +91,7 @@ class _AccountOfKey(Struct, frozen=True, gc=False):
 
 
 find_pix = sql.many("statement.pix", _BookedItem)
-plan_by_brin = sql.run("statement.plan_by_brin")
+plan_comparison = sql.run("statement.plan")
 find_pix_not_listed = sql.many("statement.pix_not_listed", _NotListed)
 find_boletos = sql.many("statement.boletos", _BookedItem)
 find_boletos_not_listed = sql.many("statement.boletos_not_listed", _NotListed)
@@ -171,7 +171,7 @@ class _BankStatement:
 
     async def _report_pix_not_listed(self, since: datetime, until: datetime, listed: list[str]) -> None:
         async with transaction(self._context.pool) as conn:
-            await plan_by_brin(conn)
+            await plan_comparison(conn)
             rows = await find_pix_not_listed(
                 conn, bank=self._bank, since=since, until=until, listed=listed, limit=DIFFERENCES_MAX
             )
@@ -210,7 +210,7 @@ class _BankStatement:
 
     async def _report_boletos_not_listed(self, since: datetime, until: datetime, listed: list[str]) -> None:
         async with transaction(self._context.pool) as conn:
-            await plan_by_brin(conn)
+            await plan_comparison(conn)
             rows = await find_boletos_not_listed(
                 conn, bank=self._bank, since=since, until=until, listed=listed, limit=DIFFERENCES_MAX
             )
@@ -287,7 +287,8 @@ class _BankStatement:
 
     async def report_withdrawals_not_listed(self, listed: set[UUID]) -> None:
         """Report withdrawals that succeeded here and that no bank lists as sent."""
-        async with session(self._context.pool) as conn:
+        async with transaction(self._context.pool) as conn:
+            await plan_comparison(conn)
             rows = await find_withdrawals_not_listed(conn, **self._id_range(), listed=list(listed))
         self._report_missing_at_bank("transfer", rows)
 
@@ -320,7 +321,8 @@ class _BankStatement:
                 )
 
     async def _report_refunds_not_listed(self, kind: str, listed: set[UUID], *, transfers: bool) -> None:
-        async with session(self._context.pool) as conn:
+        async with transaction(self._context.pool) as conn:
+            await plan_comparison(conn)
             rows = await find_refunds_not_listed(
                 conn, **self._id_range(), bank=self._bank, transfers=transfers, listed=list(listed)
             )
