@@ -116,9 +116,9 @@ async def reconcile_until_idle(context: Context, count: int = 500) -> None:
     raise AssertionError("the reconciler does not come to an end")
 
 
-async def run_nightly_passes(context: Context) -> None:
-    """Run the passes of the next night until they find nothing."""
-    at = utc_now() + timedelta(days=1, hours=4)
+async def run_nightly_passes(context: Context, *, days: int = 1) -> None:
+    """Run the passes of a later night until they find nothing."""
+    at = utc_now() + timedelta(days=days, hours=4)
     context.now = lambda: at
     for _ in range(500):
         if not await reconcile(context, BANK):
@@ -188,8 +188,19 @@ async def test_an_unreadable_pix_is_set_aside_and_does_not_stop_the_reconciler(
     assert b"PAGADOR" not in row["item_sealed"]
     assert b"PAGADOR" in context.seal.open(row["item_sealed"], UNREADABLE, f"{BANK} pix {odd}")
     # Once the bank lists it in readable form, it is handled like any PIX and no longer set aside.
+    (later,) = await pay(bank, stray=True, amount="4.00", garbled=True)
     await context.pool.execute("UPDATE simulated_pix SET garbled = false WHERE end_to_end_id = $1", odd)
     await run_nightly_passes(context)
+    assert [row["about"] for row in await context.pool.fetch("SELECT about FROM bank_unreadable")] == [later]
+    # After more than a week an operator has the nightly pass begin earlier, once (docs/production.md).
+    await context.pool.execute("UPDATE simulated_pix SET garbled = false WHERE end_to_end_id = $1", later)
+    await run_nightly_passes(context, days=9)
+    assert await context.pool.fetchval("SELECT count(*) FROM bank_unreadable") == 1
+    await context.pool.execute(
+        "UPDATE bank_reconciled SET until = $2, goal = $2, window_until = NULL, after = NULL"
+        " WHERE bank = $1 AND method = 'pix' AND pass = 'nightly'", BANK, utc_now() - timedelta(days=1),
+    )  # fmt: skip
+    await run_nightly_passes(context, days=10)
     assert await context.pool.fetchval("SELECT count(*) FROM bank_unreadable") == 0
     assert (await suspense_of(context, odd))["kind"] == "pix_without_txid"
     await assert_books_are_clean(url)
