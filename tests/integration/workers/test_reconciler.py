@@ -423,6 +423,29 @@ async def test_money_the_bank_takes_back_is_debited_from_the_wallet_once(
     await assert_books_are_clean(url)
 
 
+async def test_a_return_that_the_bank_lists_twice_on_one_page_is_booked_once(
+    context: Context, account: UUID, bank: RunningBank, url: str
+) -> None:
+    """Booked twice it would violate a key, at each reading of the page; counted twice, half of the money in suspense
+    would be all of it."""
+    charge_id = await registered_charge(context, account)
+    (end_to_end_id,) = await pay(bank, charge_id=str(charge_id))
+    (by_hand,) = await pay(bank, stray=True, amount="12.00")
+    await reconcile_until_idle(context)
+    back = PixReturn(id="MED1", return_id=None, amount_cents=600)
+    listed = [
+        ReceivedPix(
+            end_to_end_id=each, txid=txid, amount_cents=cents, paid_at=utc_now(), returned=(back, back),
+        )
+        for each, txid, cents in ((end_to_end_id, charge_id.hex, 1234), (by_hand, None, 1200))
+    ]  # fmt: skip
+    for _ in range(2):
+        await book_pix(context, BANK, [*listed, *listed])
+    assert await balance(context, account) == 634
+    assert (await suspense_of(context, by_hand))["state"] == "open"
+    await assert_books_are_clean(url)
+
+
 async def test_money_the_bank_took_back_does_not_make_a_charge_refunded(
     context: Context, account: UUID, bank: RunningBank, url: str
 ) -> None:
