@@ -157,7 +157,9 @@ class _BankStatement:
                 before,
                 await self._find_pix(by_end_to_end_id.values()),
             )
-            await self._report_pix_not_listed(since, until, [each.end_to_end_id for each in items])
+            await self._report_pix_not_listed(
+                since, until, [*(each.end_to_end_id for each in items), *_unreadable_abouts(pages)]
+            )
 
     async def _find_pix(self, received: Iterable[ReceivedPix]) -> Sequence[_BookedItem]:
         items = list(received)
@@ -202,7 +204,7 @@ class _BankStatement:
             before = await self._find_boletos(list(totals))
             await book_listed(self._context, self._bank, items)
             self._report_items("boleto", totals, before, await self._find_boletos(list(totals)))
-            await self._report_boletos_not_listed(begin, end, list(totals))
+            await self._report_boletos_not_listed(begin, end, [*totals, *_unreadable_abouts(pages)])
 
     async def _find_boletos(self, numbers: list[str]) -> Sequence[_BookedItem]:
         async with session(self._context.pool) as conn:
@@ -341,8 +343,8 @@ class _BankStatement:
     def _read_items(self, kind: str, pages: Sequence[BankPage[Any]]) -> list[Any]:
         items = [item for page in pages for item in page.items]
         self._comparison.listed += len(items)
-        for unreadable in (each for page in pages for each in page.unreadable):
-            self._add_difference(kind, "unreadable", unreadable.about)
+        for about in _unreadable_abouts(pages):
+            self._add_difference(kind, "unreadable", about)
         return items
 
     def _report_items(
@@ -383,3 +385,8 @@ class _BankStatement:
                 account_id=account_id, at=at,
             )
         )  # fmt: skip
+
+
+def _unreadable_abouts(pages: Sequence[BankPage[Any]]) -> list[str]:
+    """What the bank lists and cannot be read. It is listed all the same: asked for, it cannot be read either."""
+    return [each.about for page in pages for each in page.unreadable]

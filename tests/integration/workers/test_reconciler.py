@@ -51,6 +51,7 @@ from workers.incoming import passes
 from workers.incoming.boleto_payments import book_boletos
 from workers.incoming.pix_payments import book_pix
 from workers.incoming.reconciler import PIX_PASSES, reconcile, reconcile_boletos
+from workers.incoming.statement import Comparison, _BankStatement
 from workers.orders import callback_keys
 from workers.orders.pix import PixOrderWorker
 from workers.orders.refund import RefundOrderWorker
@@ -204,6 +205,23 @@ async def test_an_unreadable_pix_is_set_aside_and_does_not_stop_the_reconciler(
     assert await context.pool.fetchval("SELECT count(*) FROM bank_unreadable") == 0
     assert (await suspense_of(context, odd))["kind"] == "pix_without_txid"
     await assert_books_are_clean(url)
+
+
+async def test_a_comparison_does_not_take_a_booked_pix_that_became_unreadable_for_one_that_is_not_listed(
+    context: Context, account: UUID, bank: RunningBank
+) -> None:
+    """Asked for, its charge cannot be read either: the comparison ended as if the bank were silent, each time."""
+    charge_id = await registered_charge(context, account)
+    (end_to_end_id,) = await pay(bank, charge_id=str(charge_id))
+    await reconcile_until_idle(context)
+    await context.pool.execute("UPDATE simulated_pix SET garbled = true WHERE end_to_end_id = $1", end_to_end_id)
+    now = utc_now()
+    comparison = Comparison(since=now - timedelta(minutes=5), until=now + timedelta(seconds=2))
+    await _BankStatement(context, BANK, comparison).compare_received_pix()
+    found = [(each.what, each.reference) for each in comparison.differences]
+    assert ("unreadable", end_to_end_id) in found
+    assert ("missing_at_bank", end_to_end_id) not in found
+    await context.pool.execute("UPDATE simulated_pix SET garbled = false WHERE end_to_end_id = $1", end_to_end_id)
 
 
 @pytest.mark.parametrize("written", ["%Y-%m-%dT%H:%M:%S.000-03:00", "%Y-%m-%dT%H:%M:%S"], ids=["offset", "no offset"])
