@@ -168,6 +168,7 @@ class AccessLog:
     _EVERY_S = 0.1
     _FLUSH_BYTES = 64 * 1024
     _BYTES_MAX = 4 * 1024 * 1024
+    _LOOK_MS = 100
 
     def __init__(self, descriptor: int = 1, *, traced: float | None = None) -> None:
         self._traced_share = traced
@@ -176,11 +177,11 @@ class AccessLog:
         self._lines_bytes = 0
         self._lost = 0  # lines since the last notice
         self._flush_now = asyncio.Event()
-        self._stopped = False
+        self._stopped = self._abandoned = False
         self._task: asyncio.Task[None] | None = None
 
     def start(self) -> None:
-        self._stopped = False  # an application that could not open is opened again, with its log
+        self._stopped = self._abandoned = False  # an application that could not open is opened again, with its log
         self._task = asyncio.create_task(self._keep_writing())
 
     def write(self, line: bytes) -> None:
@@ -205,6 +206,7 @@ class AccessLog:
         self._flush_now.set()
         if self._task is not None:
             await asyncio.wait([self._task], timeout=1.0)
+            self._abandoned = True
             self._task.cancel()
 
     async def _keep_writing(self) -> None:
@@ -223,18 +225,24 @@ class AccessLog:
                     self._lines.append(_lost_notice(lost))
                 block = b"\n".join(self._lines) + b"\n"
                 self._lines, self._lines_bytes = [], 0
-                if unwritten := await loop.run_in_executor(None, _write_all, self._descriptor, block):
+                if unwritten := await loop.run_in_executor(None, self._write_all, block):
                     self._lost += unwritten + (lost and lost - 1)  # the notice is the last of them
             elif self._stopped:
                 return
 
-
-def _write_all(descriptor: int, block: bytes) -> int:
-    """Returns how many lines could not be written."""
-    view = memoryview(block)
-    try:
-        while view:  # a pipe takes what it can
-            view = view[os.write(descriptor, view) :]
-    except OSError:
-        pass  # the reader has closed the pipe, or the disk is full
-    return bytes(view).count(b"\n")
+    def _write_all(self, block: bytes) -> int:
+        """Runs in a thread, which the process waits for when it ends. Returns how many lines could not be written."""
+        poll = select.poll()
+        poll.register(self._descriptor, select.POLLOUT)
+        at = 0
+        try:
+            while at < len(block):
+                if poll.poll(self._LOOK_MS):
+                    # Whole lines, as many as a pipe takes in one piece: other processes may write to it as well.
+                    end = block.rfind(b"\n", at, at + _PIPE_BYTES) + 1 or at + _PIPE_BYTES
+                    at += os.write(self._descriptor, block[at:end])
+                elif self._abandoned:
+                    break
+        except OSError:
+            pass  # the reader has closed the pipe, or the disk is full
+        return block.count(b"\n", at)

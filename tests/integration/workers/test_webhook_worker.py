@@ -347,6 +347,23 @@ async def test_the_access_log_tells_how_many_lines_a_stalled_reader_cost(monkeyp
     assert json.loads(notice) == {"level": "error", "event": "log_lines_lost", "lines": 4}
 
 
+def test_a_process_ends_while_the_reader_of_its_access_log_stalls() -> None:
+    """The log is written in a thread, which a process waits for when it ends: it had to be killed."""
+    program = """
+import asyncio, os
+from runtime.log import AccessLog
+async def main():
+    read_end, write_end = os.pipe()
+    log = AccessLog(write_end)
+    log.start()
+    log.write(b"x" * 100_000)
+    await log.stop()
+asyncio.run(main())
+"""
+    env = {**os.environ, "PYTHONPATH": paths()}
+    assert subprocess.run([sys.executable, "-c", program], env=env, timeout=60, check=False).returncode == 0
+
+
 async def test_the_access_log_tells_how_many_lines_a_full_disk_cost() -> None:
     full = os.open("/dev/full", os.O_WRONLY)
     access = AccessLog(full)
