@@ -98,7 +98,7 @@ class Lines:
     def msg(self, line: bytes) -> None:
         head = b"\n" if self._is_mid_line else b""
         if self.lost:
-            head += _encoder.encode({"level": "error", "event": "log_lines_lost", "lines": self.lost}) + b"\n"
+            head += _lost_notice(self.lost) + b"\n"
         if self._write_block(head + line + b"\n"):
             self.lost, self._is_mid_line = 0, False
         else:
@@ -117,6 +117,10 @@ class Lines:
         except OSError:
             return False
         return True
+
+
+def _lost_notice(lines: int) -> bytes:
+    return _encoder.encode({"level": "error", "event": "log_lines_lost", "lines": lines})
 
 
 class _LibraryHandler(logging.Handler):
@@ -158,29 +162,32 @@ def _reason(error: BaseException) -> str:
 class AccessLog:
     """Gathers lines in memory and writes them every 100 ms or 64 KiB, off the event loop.
 
-    A reader that stalls costs lines, never requests.
+    A reader that stalls costs lines, never requests. The log tells how many once the reader goes on.
     """
 
     _EVERY_S = 0.1
     _FLUSH_BYTES = 64 * 1024
     _BYTES_MAX = 4 * 1024 * 1024
+    _LOOK_MS = 100
 
     def __init__(self, descriptor: int = 1, *, traced: float | None = None) -> None:
         self._traced_share = traced
         self._descriptor = descriptor
         self._lines: list[bytes] = []
         self._lines_bytes = 0
+        self._lost = 0  # lines since the last notice
         self._flush_now = asyncio.Event()
-        self._stopped = False
+        self._stopped = self._abandoned = False
         self._task: asyncio.Task[None] | None = None
 
     def start(self) -> None:
-        self._stopped = False  # an application that could not open is opened again, with its log
+        self._stopped = self._abandoned = False  # an application that could not open is opened again, with its log
         self._task = asyncio.create_task(self._keep_writing())
 
     def write(self, line: bytes) -> None:
         """Take one line, given without its newline."""
         if self._lines_bytes > self._BYTES_MAX:
+            self._lost += 1
             return
         self._lines.append(line)
         self._lines_bytes += len(line) + 1
@@ -199,6 +206,7 @@ class AccessLog:
         self._flush_now.set()
         if self._task is not None:
             await asyncio.wait([self._task], timeout=1.0)
+            self._abandoned = True
             self._task.cancel()
 
     async def _keep_writing(self) -> None:
@@ -212,17 +220,29 @@ class AccessLog:
                     pass
             self._flush_now.clear()
             if self._lines:
+                lost, self._lost = self._lost, 0
+                if lost:
+                    self._lines.append(_lost_notice(lost))
                 block = b"\n".join(self._lines) + b"\n"
                 self._lines, self._lines_bytes = [], 0
-                await loop.run_in_executor(None, _write_all, self._descriptor, block)
+                if unwritten := await loop.run_in_executor(None, self._write_all, block):
+                    self._lost += unwritten + (lost and lost - 1)  # the notice is the last of them
             elif self._stopped:
                 return
 
-
-def _write_all(descriptor: int, block: bytes) -> None:
-    view = memoryview(block)
-    try:
-        while view:  # a pipe takes what it can
-            view = view[os.write(descriptor, view) :]
-    except OSError:
-        pass  # the reader has closed the pipe
+    def _write_all(self, block: bytes) -> int:
+        """Runs in a thread, which the process waits for when it ends. Returns how many lines could not be written."""
+        poll = select.poll()
+        poll.register(self._descriptor, select.POLLOUT)
+        at = 0
+        try:
+            while at < len(block):
+                if poll.poll(self._LOOK_MS):
+                    # Whole lines, as many as a pipe takes in one piece: other processes may write to it as well.
+                    end = block.rfind(b"\n", at, at + _PIPE_BYTES) + 1 or at + _PIPE_BYTES
+                    at += os.write(self._descriptor, block[at:end])
+                elif self._abandoned:
+                    break
+        except OSError:
+            pass  # the reader has closed the pipe, or the disk is full
+        return block.count(b"\n", at)

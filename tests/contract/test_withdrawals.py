@@ -84,7 +84,7 @@ class Environment:
     async def run_worker(self) -> None:
         """Make the account's waiting orders due and run the worker."""
         await self.pool.execute(
-            "UPDATE bank_order SET due_at = '-infinity' WHERE state = 'waiting' AND account_id = $1"
+            "UPDATE bank_order SET due_at = 'epoch' WHERE state = 'waiting' AND account_id = $1"
             " AND kind = 'withdrawal_send'", self.account_id,
         )  # fmt: skip
         await WithdrawalOrderWorker(self.context).drain()
@@ -487,9 +487,7 @@ async def test_each_filter_of_the_withdrawal_list_returns_exactly_the_matching_o
     await env.pool.execute(
         "UPDATE bank_order SET due_at = 'infinity' WHERE order_id = $1", UUID(pending["withdrawal_id"])
     )
-    await env.pool.execute(
-        "UPDATE bank_order SET due_at = '-infinity' WHERE order_id = $1", UUID(done["withdrawal_id"])
-    )
+    await env.pool.execute("UPDATE bank_order SET due_at = 'epoch' WHERE order_id = $1", UUID(done["withdrawal_id"]))
     await WithdrawalOrderWorker(env.context).drain()
 
     async def listed(query: str) -> list[str]:

@@ -1,14 +1,18 @@
 """Whatever a bank's list answers, a reconciler's intervals cover every instant up to its goal."""
 
 from datetime import UTC, datetime, timedelta
+from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from banks.lists import BankPage
+from banks.protocol import Done
 from domain.instants import SAO_PAULO
-from workers.incoming.intervals import Pass, Progress, after_page, begin, narrowed
+from workers.incoming.intervals import PAGES_MAX, Pass, Progress, after_page, begin, narrowed
 from workers.incoming.reconciler import BOLETO_PASSES, PIX_PASSES
+from workers.incoming.slices import NARROWEST_PAGES_MAX, BankSilent, slices
 
 NOW = datetime(2026, 11, 22, 15, 30, 12, 345_678, tzinfo=UTC)
 PASSES = {f"pix {each.name}": each for each in PIX_PASSES} | {f"boleto {each.name}": each for each in BOLETO_PASSES}
@@ -87,3 +91,20 @@ def test_when_the_clock_stands_or_goes_back_the_pass_repeats_and_skips_nothing()
         assert began is not None
         assert (began.until, began.goal) == (asked.goal(now) - asked.again, asked.goal(now))
     assert goal >= NOW  # the current second is included
+
+
+async def test_a_comparison_reads_a_day_of_more_pages_than_a_wider_interval_may_have() -> None:
+    """The list of boletos goes by days: a day that is not read would keep payouts held after a restore."""
+
+    async def fetch(since: datetime, until: datetime, after: str | None) -> Any:
+        page = int(after or 0)
+        is_last = page + 1 == a_day * ((until - since) // timedelta(days=1))
+        return Done(BankPage(items=[page], following=None if is_last else str(page + 1)))
+
+    a_day = PAGES_MAX + 1
+    listed = slices(fetch, NOW, NOW + timedelta(days=2), width_max=timedelta(days=7), width_min=timedelta(days=1))
+    assert [len(pages) async for _, _, pages in listed] == [a_day, a_day]
+    a_day = NARROWEST_PAGES_MAX + 1
+    listed = slices(fetch, NOW, NOW + timedelta(days=2), width_max=timedelta(days=7), width_min=timedelta(days=1))
+    with pytest.raises(BankSilent):
+        await anext(listed)

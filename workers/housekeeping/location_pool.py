@@ -201,7 +201,7 @@ class LocationPool:
         """Raises nothing. Locations are stored each second, so that one slow answer keeps none of the others from the
         creations that wait. Locations that could not be stored are lost: stored again after a lost connection they
         might stand in two blocks, and two charges would share a location."""
-        missing, unstored = size, list[Location]()
+        missing, added, unstored = size, 0, list[Location]()
         refusals: list[Rejected | Unknown] = []
         calls = {asyncio.create_task(self._create(count, unstored, refusals)) for count in self._call_sizes(size)}
         try:
@@ -211,13 +211,13 @@ class LocationPool:
                     each.result()
                 created, unstored[:] = unstored[:], []
                 if created:
-                    await self._store(created)
+                    added += await self._store(created)
                     missing -= len(created)
-            if missing > size - size // 2:
-                # The bank is away or limits calls: more questions would improve neither.
+            if missing > size - size // 2 or not added:
+                # The bank is away, limits calls, or repeats an answer: more questions would improve none of these.
                 self._failures += 1
                 self._retry_at = time.monotonic() + _BACKOFF_S[min(self._failures, len(_BACKOFF_S)) - 1]
-                refusal = refusals[0] if refusals else Unknown("fewer than asked for")
+                refusal = refusals[0] if refusals else Unknown("fewer new ones than asked for")
                 detail = refusal.detail if isinstance(refusal, Unknown) else refusal.code
                 _log.warning("location_pool_not_filled", test=self._mode.test, detail=detail)
             else:
@@ -287,12 +287,14 @@ class LocationPool:
                 del self._calls[limit]
                 limit.reschedule(0.0)
 
-    async def _store(self, created: Sequence[Location]) -> None:
+    async def _store(self, created: Sequence[Location]) -> int:
+        """Returns how many were new."""
         new = self._without_known(created)
         async with session(self._context.pool) as conn:
             await add_to_pool(conn, self._mode, self._bank, new)
         self._outstanding -= len(created)
         self._added += len(new)
+        return len(new)
 
     def _without_known(self, created: Sequence[Location]) -> list[Location]:
         """The locations that the bank has not made before: two charges with one location would share a QR Code."""

@@ -6,7 +6,7 @@ that is not ours.
 """
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from datetime import date
+from datetime import date, timedelta
 from enum import Enum
 from typing import Final
 
@@ -20,7 +20,7 @@ from commands.charges.confirm_boletos import confirm_boletos, find_boletos_by_nu
 from commands.money.suspense import SuspendedMoney, find_reported_totals, hold_boletos, suspend_money
 from domain.charge import Charge
 from domain.errors import Refused
-from domain.instants import day_begins
+from domain.instants import day_begins, day_of
 from domain.mode import Mode
 from runtime.coordination.lanes import PIX_ORDERS, WEBHOOKS
 from runtime.ids import new_id
@@ -31,6 +31,8 @@ from workers.incoming.own_share import read_share
 from workers.incoming.suspended import report_suspended
 
 _BOOKED_MAX: Final = 40  # of the 200 payments a transaction takes, so that each boleto may have several
+_LATE: Final = timedelta(days=2)
+"""After the day of the payment: until then the list names boletos whose payment the boleto itself may not show yet."""
 
 _log = structlog.get_logger()
 
@@ -151,7 +153,21 @@ async def book_listed(context: Context, bank: str, listed: Sequence[PaidBoleto])
         await suspend_unknown(context, bank, [row for row in rows if not row.known])
         results = await look_at_boletos(context, bank, [row.number for row in rows if row.known])
         booked_count += sum(each is BookingResult.BOOKED for each in results.values())
+        _report_unbooked(
+            context,
+            bank,
+            [row for row in rows if results.get(row.number, BookingResult.BOOKED) is not BookingResult.BOOKED],
+        )
     return booked_count
+
+
+def _report_unbooked(context: Context, bank: str, unbooked: Sequence[Unbooked]) -> None:
+    """Report boletos that the bank lists as paid, and does not show as paid so much, or at all, days after."""
+    today = day_of(context.now())
+    late = [row.number for row in unbooked if today - row.moved_on >= _LATE]
+    if late:
+        # The nightly pass asks for them for a week. Then nobody does.
+        _log.error("listed_boletos_not_booked", bank=bank, count=len(late), first=late[0])
 
 
 async def suspend_unknown(context: Context, bank: str, unknown: Sequence[Unbooked]) -> None:

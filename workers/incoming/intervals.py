@@ -16,6 +16,8 @@ PAGES_MAX: Final = 100
 """Pages of one interval, where the bank tells their number: late pages of a long list are slow, and may be refused."""
 _GROW_PAGES_MAX: Final = PAGES_MAX // 4
 """An interval of at most so many pages is followed by one that is twice as wide."""
+ENDLESS_PAGES: Final = 20_000
+"""Pages of one interval after which a list has no end: 6 million boletos of a day."""
 _SECOND = timedelta(seconds=1)
 _DAY = timedelta(days=1)
 

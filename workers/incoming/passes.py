@@ -7,6 +7,7 @@ from typing import Final, Generic, TypeVar
 
 import structlog
 from msgspec import Struct
+from msgspec.structs import replace
 from prometheus_client import Counter, Gauge
 
 import sql
@@ -17,7 +18,7 @@ from runtime.coordination.leases import take_lease
 from runtime.postgres import session
 from runtime.seal import UNREADABLE
 from workers.context import Context
-from workers.incoming.intervals import PAGES_MAX, Pass, Progress, after_page, begin, narrowed
+from workers.incoming.intervals import ENDLESS_PAGES, PAGES_MAX, Pass, Progress, after_page, begin, narrowed
 from workers.incoming.suspended import count_from_zero
 
 LEASE_S: Final = 120.0
@@ -101,6 +102,12 @@ async def advance(context: Context, bank_list: BankList[Item], list_pass: Pass) 
             booked_count += await bank_list.book(page.items)
             await _note_unreadable(context, bank_list, page)
             pages += 1
+            if page.following is not None and pages >= ENDLESS_PAGES:
+                # The interval stays unread, so that nothing is passed over once the bank's list ends again.
+                begun_anew = narrowed(progress, list_pass) or replace(progress, after=None)
+                await _store_progress(context, bank_list, list_pass, begun_anew)
+                _log.error("reconciler_list_endless", bank=bank_list.bank, method=bank_list.method, pages=pages)
+                return Advance(booked_count, behind=False)
             progress = after_page(progress, page.following, page.pages or pages, list_pass)
             await _store_progress(context, bank_list, list_pass, progress)
     finally:

@@ -101,6 +101,8 @@ async def _book_batch(
 
 
 async def _book_returns(context: Context, bank: str, returned: Sequence[ReceivedPix]) -> None:
+    # A page may name a PIX twice, or a return of it.
+    listed = {(pix.end_to_end_id, each.id): (pix, each) for pix in returned for each in pix.returned}
     returns = [
         BankReturn(
             position=position,
@@ -113,7 +115,7 @@ async def _book_returns(context: Context, bank: str, returned: Sequence[Received
             amount_cents=each.amount_cents,
             paid_at=pix.paid_at,
         )
-        for position, (pix, each) in enumerate((pix, each) for pix in returned for each in pix.returned)
+        for position, (pix, each) in enumerate(listed.values())
     ]
     for start in range(0, len(returns), _BOOKED_MAX):
         batch = returns[start : start + _BOOKED_MAX]

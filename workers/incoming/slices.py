@@ -2,11 +2,14 @@
 
 from collections.abc import AsyncIterator, Awaitable, Callable
 from datetime import datetime, timedelta
-from typing import TypeVar
+from typing import Final, TypeVar
 
 from banks.lists import BankPage, TooWide
 from banks.protocol import Done, Rejected, Unknown
 from workers.incoming.intervals import PAGES_MAX
+
+NARROWEST_PAGES_MAX: Final = 10 * PAGES_MAX
+"""Pages of the narrowest interval, all of them in memory: 300,000 boletos of a day."""
 
 Item = TypeVar("Item")
 Fetch = Callable[[datetime, datetime, str | None], Awaitable[Done[BankPage[Item]] | TooWide | Rejected | Unknown]]
@@ -23,11 +26,13 @@ class NoList(Exception):
 async def slices(
     fetch: Fetch[Item], since: datetime, until: datetime, *, width_max: timedelta, width_min: timedelta
 ) -> AsyncIterator[tuple[datetime, datetime, list[BankPage[Item]]]]:
-    """The whole span in intervals, each with all of its pages: PAGES_MAX at most, as reconcilers ask."""
+    """The whole span in intervals, each with all of its pages: PAGES_MAX at most, as reconcilers ask, while it can be
+    narrower."""
     width = width_max
     while since < until:
         end = min(since + width, until)
         pages: list[BankPage[Item]] = []
+        pages_max = PAGES_MAX if width > width_min else NARROWEST_PAGES_MAX
         after: str | None = None
         is_too_wide = False
         while not is_too_wide and (not pages or after is not None):
@@ -36,7 +41,7 @@ async def slices(
                 raise NoList(answer.code)
             if isinstance(answer, Unknown):
                 raise BankSilent(answer.detail)
-            is_too_wide = isinstance(answer, TooWide) or len(pages) >= PAGES_MAX
+            is_too_wide = isinstance(answer, TooWide) or len(pages) >= pages_max
             if isinstance(answer, Done):
                 pages.append(answer.value)
                 after = answer.value.following

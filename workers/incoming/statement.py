@@ -91,7 +91,7 @@ class _AccountOfKey(Struct, frozen=True, gc=False):
 
 
 find_pix = sql.many("statement.pix", _BookedItem)
-plan_by_brin = sql.run("statement.plan_by_brin")
+plan_comparison = sql.run("statement.plan")
 find_pix_not_listed = sql.many("statement.pix_not_listed", _NotListed)
 find_boletos = sql.many("statement.boletos", _BookedItem)
 find_boletos_not_listed = sql.many("statement.boletos_not_listed", _NotListed)
@@ -157,7 +157,9 @@ class _BankStatement:
                 before,
                 await self._find_pix(by_end_to_end_id.values()),
             )
-            await self._report_pix_not_listed(since, until, [each.end_to_end_id for each in items])
+            await self._report_pix_not_listed(
+                since, until, [*(each.end_to_end_id for each in items), *_unreadable_abouts(pages)]
+            )
 
     async def _find_pix(self, received: Iterable[ReceivedPix]) -> Sequence[_BookedItem]:
         items = list(received)
@@ -171,7 +173,7 @@ class _BankStatement:
 
     async def _report_pix_not_listed(self, since: datetime, until: datetime, listed: list[str]) -> None:
         async with transaction(self._context.pool) as conn:
-            await plan_by_brin(conn)
+            await plan_comparison(conn)
             rows = await find_pix_not_listed(
                 conn, bank=self._bank, since=since, until=until, listed=listed, limit=DIFFERENCES_MAX
             )
@@ -202,7 +204,7 @@ class _BankStatement:
             before = await self._find_boletos(list(totals))
             await book_listed(self._context, self._bank, items)
             self._report_items("boleto", totals, before, await self._find_boletos(list(totals)))
-            await self._report_boletos_not_listed(begin, end, list(totals))
+            await self._report_boletos_not_listed(begin, end, [*totals, *_unreadable_abouts(pages)])
 
     async def _find_boletos(self, numbers: list[str]) -> Sequence[_BookedItem]:
         async with session(self._context.pool) as conn:
@@ -210,7 +212,7 @@ class _BankStatement:
 
     async def _report_boletos_not_listed(self, since: datetime, until: datetime, listed: list[str]) -> None:
         async with transaction(self._context.pool) as conn:
-            await plan_by_brin(conn)
+            await plan_comparison(conn)
             rows = await find_boletos_not_listed(
                 conn, bank=self._bank, since=since, until=until, listed=listed, limit=DIFFERENCES_MAX
             )
@@ -287,7 +289,8 @@ class _BankStatement:
 
     async def report_withdrawals_not_listed(self, listed: set[UUID]) -> None:
         """Report withdrawals that succeeded here and that no bank lists as sent."""
-        async with session(self._context.pool) as conn:
+        async with transaction(self._context.pool) as conn:
+            await plan_comparison(conn)
             rows = await find_withdrawals_not_listed(conn, **self._id_range(), listed=list(listed))
         self._report_missing_at_bank("transfer", rows)
 
@@ -320,7 +323,8 @@ class _BankStatement:
                 )
 
     async def _report_refunds_not_listed(self, kind: str, listed: set[UUID], *, transfers: bool) -> None:
-        async with session(self._context.pool) as conn:
+        async with transaction(self._context.pool) as conn:
+            await plan_comparison(conn)
             rows = await find_refunds_not_listed(
                 conn, **self._id_range(), bank=self._bank, transfers=transfers, listed=list(listed)
             )
@@ -339,8 +343,8 @@ class _BankStatement:
     def _read_items(self, kind: str, pages: Sequence[BankPage[Any]]) -> list[Any]:
         items = [item for page in pages for item in page.items]
         self._comparison.listed += len(items)
-        for unreadable in (each for page in pages for each in page.unreadable):
-            self._add_difference(kind, "unreadable", unreadable.about)
+        for about in _unreadable_abouts(pages):
+            self._add_difference(kind, "unreadable", about)
         return items
 
     def _report_items(
@@ -381,3 +385,8 @@ class _BankStatement:
                 account_id=account_id, at=at,
             )
         )  # fmt: skip
+
+
+def _unreadable_abouts(pages: Sequence[BankPage[Any]]) -> list[str]:
+    """What the bank lists and cannot be read. It is listed all the same: asked for, it cannot be read either."""
+    return [each.about for page in pages for each in page.unreadable]

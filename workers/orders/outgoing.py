@@ -25,6 +25,7 @@ from runtime.postgres import session
 from sql import Connection
 from workers.context import Context
 from workers.orders.lease import LEASE, LOST_CALL_WATCH, ClaimedOrder, Later, backoff_s, put_off, settle
+from workers.orders.queue_head import QueueHead
 
 BACKOFF_S: Final = (0.5, 1.0, 2.0, 5.0, 15.0, 60.0, 300.0, 900.0)
 SILENT_S: Final = 25.0
@@ -40,6 +41,7 @@ _encode = msgspec.json.Encoder().encode
 
 
 class MoneyOrder(ClaimedOrder, frozen=True, gc=False):
+    due_at: datetime
     account_id: UUID
     charge_id: UUID | None
     """The charge of a refund; None for a withdrawal."""
@@ -71,10 +73,15 @@ _read_last_answer = msgspec.json.Decoder(LastAnswer).decode
 Answer = Done[Sent] | Rejected | Unknown
 
 
-async def claim_money(context: Context, lane: OrderLane, mode: Mode, limit: int) -> list[MoneyOrder]:
+async def claim_money(
+    context: Context, lane: OrderLane, mode: Mode, limit: int, head: QueueHead
+) -> Sequence[MoneyOrder]:
     now = context.now()
     async with session(context.pool) as conn:
-        return await _claim(conn, lane=lane, test=mode.test, now=now, limit=limit, lease=LEASE)
+        return await head.claim(
+            lambda since: _claim(conn, lane=lane, test=mode.test, since=since, now=now, limit=limit, lease=LEASE),
+            now=now,
+        )
 
 
 async def find_earlier_send(

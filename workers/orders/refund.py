@@ -4,6 +4,7 @@ The outcome is stored in one transaction with its effect on refund, charge and w
 """
 
 from base64 import b64decode
+from collections import defaultdict
 from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Final
@@ -35,6 +36,7 @@ from workers.orders.outgoing import (
     put_off_money,
     settle_money_orders,
 )
+from workers.orders.queue_head import QueueHead, QueueHeads
 
 LANES: Final = (OrderLane.REFUND, OrderLane.TRANSFER)
 """Apart, because PIX are returned by one API of the bank and sent by another, which may hang by itself."""
@@ -55,6 +57,7 @@ class RefundOrderWorker:
     def __init__(self, context: Context, mode: Mode) -> None:
         self._context = context
         self._mode = mode
+        self._queue_heads: QueueHeads = defaultdict(QueueHead)
         self._end_batcher: Batcher[tuple[MoneyOrder, MoneyOutcome], None] = Batcher(
             self._end_refunds, lanes=2, batch_max=_ENDED_MAX
         )
@@ -64,8 +67,8 @@ class RefundOrderWorker:
         claims = [partial(self._claim, lane) for lane in LANES]
         return await drain_lanes(self._context, *claims, ask=self._ask, store=self._store, at_once=at_once)
 
-    async def _claim(self, lane: OrderLane, limit: int) -> list[MoneyOrder]:
-        return await claim_money(self._context, lane, self._mode, limit)
+    async def _claim(self, lane: OrderLane, limit: int) -> Sequence[MoneyOrder]:
+        return await claim_money(self._context, lane, self._mode, limit, self._queue_heads[lane])
 
     async def _ask(self, order: MoneyOrder) -> MoneyOutcome | Later:
         lost_at = last_unanswered_at(order, now=self._context.now())

@@ -5,6 +5,7 @@ on it cannot be cancelled. While an account is blocked, its pending withdrawals 
 `processing` are asked about, and not sent again.
 """
 
+from collections.abc import Sequence
 from functools import partial
 
 import msgspec
@@ -32,6 +33,7 @@ from workers.orders.outgoing import (
     put_off_money,
     settle_money_orders,
 )
+from workers.orders.queue_head import QueueHead
 
 _DAILY_ACCOUNTS_MAX = 50
 
@@ -44,13 +46,14 @@ class WithdrawalOrderWorker:
 
     def __init__(self, context: Context) -> None:
         self._context = context
+        self._queue_head = QueueHead()
 
     async def drain(self) -> int:
         at_once = self._context.settings.pace.bank_withdrawal_calls
         return await drain_lanes(self._context, self._claim, ask=self._ask, store=self._store, at_once=at_once)
 
-    async def _claim(self, limit: int) -> list[MoneyOrder]:
-        return await claim_money(self._context, OrderLane.WITHDRAWAL, Mode.PRODUCTION, limit)
+    async def _claim(self, limit: int) -> Sequence[MoneyOrder]:
+        return await claim_money(self._context, OrderLane.WITHDRAWAL, Mode.PRODUCTION, limit, self._queue_head)
 
     async def _ask(self, order: MoneyOrder) -> MoneyOutcome | Later:
         now = self._context.now()

@@ -6,6 +6,13 @@
 -- name: make
 SELECT make_months(:parent, :first::date, :last::date, :moved_max::integer) AS months;
 
+-- name: count_lacking
+-- How many of these months have no partition, because too many of their rows are in the default partition.
+SELECT count(*)::integer AS months
+FROM generate_series(date_trunc('month', :first::date::timestamp), :last::date::timestamp, interval '1 month') AS month
+WHERE coalesce(to_regclass(:parent::text || to_char(month, '_YYYY_MM')),
+               to_regclass(:parent::text || to_char(month, '_"archive"_YYYY_MM'))) IS NULL;
+
 -- name: detach
 SELECT count(*)::integer AS months FROM detach_months(:parent, now() - :kept::interval);
 

@@ -433,6 +433,21 @@ async def test_a_location_the_bank_returns_twice_is_stored_once(context: Context
     assert len(set(ids(taken))) == 1_000
 
 
+async def test_a_bank_that_returns_one_location_for_ever_is_not_called_again_at_once(context: Context) -> None:
+    """As behind a cache: the pool never fills, and was asked for as fast as the bank answers."""
+
+    class Caching(Slow):
+        async def create_locations(self, count: int) -> Done[list[Location]]:
+            await super().create_locations(count)
+            return Done([Location(1, "x/1")] * count)
+
+    pool = LocationPool(worker_with(context, Caching(0.0), BANK_LOCATION_CALLS="50"), Mode.PRODUCTION)
+    async with asyncio.timeout(30):
+        assert await pool.fill() == 1
+        assert await pool.fill() == 0
+    assert await ready_count(context.pool, Mode.PRODUCTION) == 1
+
+
 async def test_a_location_the_bank_made_later_ends_its_silence(context: Context) -> None:
     async with context.pool.acquire() as conn:
         await note_silence(conn, test=False, bank=BANK)

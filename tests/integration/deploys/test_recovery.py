@@ -42,6 +42,7 @@ from tests.support.system import ROOT
 from tests.support.wallet import credit_wallet
 from workers.context import Context
 from workers.orders.outgoing import claim_money
+from workers.orders.queue_head import QueueHead
 from workers.orders.withdrawal import WithdrawalOrderWorker
 
 INSTANT = utc_now().replace(microsecond=0).isoformat()
@@ -101,7 +102,7 @@ class Restored:
         return [
             order.kind
             for lane in (OrderLane.REFUND, OrderLane.TRANSFER)
-            for order in await claim_money(self.context, lane, Mode.PRODUCTION, 10)
+            for order in await claim_money(self.context, lane, Mode.PRODUCTION, 10, QueueHead())
         ]
 
     async def sent(self) -> list[str]:

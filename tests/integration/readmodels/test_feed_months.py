@@ -14,6 +14,7 @@ import asyncpg
 import msgspec
 import pytest
 import pytest_asyncio
+from structlog.testing import capture_logs
 
 from commands.bank_orders.boleto_orders import look
 from commands.merchants.merchants import create_merchant
@@ -340,17 +341,20 @@ async def test_a_table_that_takes_too_long_keeps_no_month_from_any_other(
     assert await own.pool.fetchval("SELECT to_regclass($1)::text", archived) == archived
 
 
-async def test_a_missing_month_with_too_many_events_is_made_at_a_start_and_readable_before(own: Own) -> None:
+async def test_a_missing_month_with_too_many_events_is_told_made_at_a_start_and_readable_before(
+    own: Own, monkeypatch: pytest.MonkeyPatch
+) -> None:
     await drop_all_months(own)
     account_id, now = new_id(), datetime.now(UTC)
     for sequence in (1, 2, 3):
         await record_event(own.pool, account_id, sequence, now)
-    async with own.pool.acquire() as conn, conn.transaction():
-        later = await make(
-            conn, parent="read_event_sandbox", first=now.date(), last=(now + MONTHS_AHEAD).date(), moved_max=2
-        )
+    monkeypatch.setattr(months, "MOVED_MAX", 2)
+    with capture_logs() as logs:
+        await keep_months(own.worker)
+    lacking = [(each["table"], each["months"]) for each in logs if each["event"] == "months_lacking"]
+    assert lacking == [("read_event_sandbox", 1)]
     assert await month_of(own.pool, account_id, 3) == "read_event_sandbox_other"
-    assert later == len(await feed_months(own.pool)) - 1 == len(month_names_until(now + MONTHS_AHEAD)) - 1
+    assert len(await feed_months(own.pool)) == len(month_names_until(now + MONTHS_AHEAD))
     assert await feed_sequences(own.pool, account_id) == [1, 2, 3]
     await migrate(own.owner_url)
     assert await month_of(own.pool, account_id, 3) == f"read_event_sandbox_{now:%Y_%m}"

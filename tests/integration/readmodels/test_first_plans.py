@@ -6,6 +6,7 @@ from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
 from datetime import UTC, datetime
 from typing import Any, NamedTuple
+from uuid import UUID
 
 import asyncpg
 import msgspec
@@ -14,7 +15,7 @@ import pytest_asyncio
 
 import sql
 from tests.support.database import own_database, owner_of
-from workers.incoming.statement import plan_by_brin
+from workers.incoming.statement import plan_comparison
 
 # For each statement: the table that it looks up by key, and the index it must use.
 _BY_KEY = {
@@ -145,8 +146,22 @@ async def test_times_to_payment_are_ranked_once_for_the_whole_period(empty: _Dat
 
 @pytest.mark.parametrize("of", ["pix", "boletos", "refunds", "withdrawals"])
 async def test_a_banks_list_is_hashed_and_not_searched_for_each_item(empty: _Database, of: str) -> None:
-    nodes = _nodes(await _plan(empty.app, f"statement.{of}_not_listed"))
-    assert any("hashed SubPlan" in node.get("Filter", "") for node in nodes)
+    name = f"statement.{of}_not_listed"
+    plans = [await _plan(empty.app, name)]
+    statement = sql.STATEMENTS[name]
+    now = datetime.now(UTC)
+    asked = {
+        "since": now, "until": now, "first_id": UUID(int=0), "last_id": UUID(int=1), "bank": "001", "transfers": True,
+        "limit": 1, "listed": [UUID(int=n).hex for n in range(300_000)],
+    }  # fmt: skip
+    async with empty.app.transaction():
+        await plan_comparison(empty.app)
+        raw = await empty.app.fetchval(
+            f"EXPLAIN (FORMAT JSON) {statement.text}", *(asked[each] for each in statement.parameters)
+        )
+    plans.append(msgspec.json.decode(raw)[0]["Plan"])
+    for plan in plans:
+        assert any("hashed SubPlan" in node.get("Filter", "") for node in _nodes(plan))
 
 
 async def test_a_plan_made_over_few_payments_finds_refunds_and_payments_by_an_index(servers: Any) -> None:
@@ -166,7 +181,7 @@ async def test_a_plan_made_over_few_payments_finds_refunds_and_payments_by_an_in
         await few.owner.execute("ANALYZE payment")
         for of in ("pix", "boletos"):
             async with few.app.transaction():
-                await plan_by_brin(few.app)
+                await plan_comparison(few.app)
                 nodes = _nodes(await _plan(few.app, f"statement.{of}_not_listed"))
             assert {node["Index Name"] for node in nodes if node["Node Type"] == "Bitmap Index Scan"} == {
                 "payment_paid"

@@ -5,13 +5,15 @@ from collections.abc import AsyncIterator
 from datetime import date, timedelta
 from typing import Any
 
+import msgspec
 import pytest
 import pytest_asyncio
 from msgspec.structs import replace
+from structlog.testing import capture_logs
 
 from banks.banco_do_brasil.transport import Heard
 from banks.boletos import NewBoleto
-from banks.protocol import Done
+from banks.protocol import Done, Unknown
 from banks.received import PixReturn, ReceivedPix
 from commands.money.suspense import assign_suspense
 from domain.merchants.fees import NO_FEES
@@ -258,6 +260,64 @@ async def test_a_reconciler_pass_resumes_at_the_page_where_the_last_pass_died(
     monkeypatch.setattr(boletos, "paid_page", lives)
     await reconcile_until_idle(context)
     assert asked[0] == "N:300"
+    assert await context.pool.fetchval("SELECT count(*) FROM suspense WHERE reference = ANY($1)", numbers) == 650
+
+
+async def test_a_boleto_that_the_bank_lists_as_paid_and_does_not_show_is_told_days_after(
+    context: Context, bank: RunningBoletoBank, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The nightly pass asks for it for a week; then its money would be missed without a word."""
+    await reconcile_until_idle(context)
+    (number,) = await store_paid_boletos(context, 1)
+    account_id, charge_id = await make_account(context.pool), new_id()
+    await context.pool.execute(
+        "INSERT INTO charge (account_id, charge_id, test, bank, payment_method, status, version, amount_cents,"
+        " created_at, expires_at) VALUES ($1, $2, false, $3, 'boleto', 'pending', 1, 500, now(), now() + '9 days')",
+        account_id, charge_id, BANK,
+    )  # fmt: skip
+    await context.pool.execute(
+        "INSERT INTO boleto (account_id, charge_id, bank, number, due_on, registered_at, booked_cents)"
+        " VALUES ($1, $2, $3, $4, current_date, now(), 0)", account_id, charge_id, BANK, number,
+    )  # fmt: skip
+
+    async def silent(number: str) -> Unknown:
+        return Unknown("HTTP 500")
+
+    monkeypatch.setattr(context.banks.production[BANK].boletos, "find_boleto", silent)
+    with capture_logs() as logs:
+        await reconcile_until_idle(context)
+        assert logs == [], "the bank may show it later"
+        at = utc_now() + timedelta(days=2, hours=4)
+        context.now = lambda: at
+        await reconcile_until_idle(context)
+    told = next(each for each in logs if each["event"] == "listed_boletos_not_booked")
+    assert (told["log_level"], told["count"], told["first"]) == ("error", 1, number)
+
+
+async def test_a_list_without_an_end_is_told_and_keeps_no_other_pass_waiting(
+    context: Context, bank: RunningBoletoBank, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nothing is passed over: once the bank's list ends again, the interval is read from its beginning."""
+    numbers = await store_paid_boletos(context, 650)
+    transport = context.banks.production[BANK].boletos._transport  # type: ignore[attr-defined]
+
+    async def endless(*given: Any, query: Any, **more: Any) -> Any:
+        following = int(query["indice"]) + 300
+        return Heard(
+            200, msgspec.json.encode({"boletos": [], "indicadorContinuidade": "S", "proximoIndice": following})
+        )
+
+    monkeypatch.setattr(transport, "ask", endless)
+    monkeypatch.setattr(passes, "ENDLESS_PAGES", 4)
+    with capture_logs() as logs:
+        async with asyncio.timeout(60):
+            assert await reconcile_boletos(context, BANK) == 0
+    told = [(each["event"], each["log_level"]) for each in logs]
+    assert told == [("reconciler_list_endless", "error")] * 2, "of the new and of the nightly pass"
+    rows = await context.pool.fetch("SELECT window_until > until AS unread, after FROM bank_reconciled")
+    assert [tuple(row) for row in rows] == [(True, None)] * 2
+    monkeypatch.undo()
+    await reconcile_until_idle(context)
     assert await context.pool.fetchval("SELECT count(*) FROM suspense WHERE reference = ANY($1)", numbers) == 650
 
 

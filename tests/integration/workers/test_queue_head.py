@@ -11,7 +11,7 @@ import pytest
 import sql
 from commands.bank_orders.kinds import OrderKind
 from tests.support.database import own_database
-from workers.orders.queue_head import LATE, QueueHead
+from workers.orders.queue_head import LATE, UNTAKEN, QueueHead
 
 NOW = datetime(2026, 6, 1, 12, tzinfo=UTC)
 
@@ -61,6 +61,19 @@ async def test_claims_search_from_just_before_the_last_order_and_now_and_then_fr
     )
 
 
+async def test_orders_that_a_search_of_the_whole_queue_did_not_take_are_left_to_the_next_one() -> None:
+    """Withdrawals of blocked accounts stay due; each second a look at all of them would cost the more, the more there
+    are."""
+    asked = RecordingQueue()
+    await asked.claim()
+    await asked.claim()
+    asked.clock_s += 5
+    await asked.claim()
+    await asked.claim(NOW)
+    await asked.claim()
+    assert asked.since == [None, NOW - UNTAKEN, None, NOW - UNTAKEN, NOW - LATE]
+
+
 async def test_searches_of_the_whole_queue_take_a_twentieth_of_the_time() -> None:
     asked = RecordingQueue()
     asked.took_s = 1.0
@@ -70,7 +83,12 @@ async def test_searches_of_the_whole_queue_take_a_twentieth_of_the_time() -> Non
 
 
 @pytest.mark.parametrize(
-    ("name", "kind"), [("claim_pix", OrderKind.COB_REGISTER), ("claim_boletos", OrderKind.BOLETO_REGISTER)]
+    ("name", "kind"),
+    [
+        ("claim_pix", OrderKind.COB_REGISTER),
+        ("claim_boletos", OrderKind.BOLETO_REGISTER),
+        ("claim_money", OrderKind.REFUND_RETURN),
+    ],
 )
 async def test_a_claim_does_not_scan_orders_deleted_behind_an_open_snapshot(
     servers: Any, name: str, kind: OrderKind

@@ -51,6 +51,7 @@ from workers.incoming import passes
 from workers.incoming.boleto_payments import book_boletos
 from workers.incoming.pix_payments import book_pix
 from workers.incoming.reconciler import PIX_PASSES, reconcile, reconcile_boletos
+from workers.incoming.statement import Comparison, _BankStatement
 from workers.orders import callback_keys
 from workers.orders.pix import PixOrderWorker
 from workers.orders.refund import RefundOrderWorker
@@ -116,9 +117,9 @@ async def reconcile_until_idle(context: Context, count: int = 500) -> None:
     raise AssertionError("the reconciler does not come to an end")
 
 
-async def run_nightly_passes(context: Context) -> None:
-    """Run the passes of the next night until they find nothing."""
-    at = utc_now() + timedelta(days=1, hours=4)
+async def run_nightly_passes(context: Context, *, days: int = 1) -> None:
+    """Run the passes of a later night until they find nothing."""
+    at = utc_now() + timedelta(days=days, hours=4)
     context.now = lambda: at
     for _ in range(500):
         if not await reconcile(context, BANK):
@@ -188,11 +189,39 @@ async def test_an_unreadable_pix_is_set_aside_and_does_not_stop_the_reconciler(
     assert b"PAGADOR" not in row["item_sealed"]
     assert b"PAGADOR" in context.seal.open(row["item_sealed"], UNREADABLE, f"{BANK} pix {odd}")
     # Once the bank lists it in readable form, it is handled like any PIX and no longer set aside.
+    (later,) = await pay(bank, stray=True, amount="4.00", garbled=True)
     await context.pool.execute("UPDATE simulated_pix SET garbled = false WHERE end_to_end_id = $1", odd)
     await run_nightly_passes(context)
+    assert [row["about"] for row in await context.pool.fetch("SELECT about FROM bank_unreadable")] == [later]
+    # After more than a week an operator has the nightly pass begin earlier, once (docs/production.md).
+    await context.pool.execute("UPDATE simulated_pix SET garbled = false WHERE end_to_end_id = $1", later)
+    await run_nightly_passes(context, days=9)
+    assert await context.pool.fetchval("SELECT count(*) FROM bank_unreadable") == 1
+    await context.pool.execute(
+        "UPDATE bank_reconciled SET until = $2, goal = $2, window_until = NULL, after = NULL"
+        " WHERE bank = $1 AND method = 'pix' AND pass = 'nightly'", BANK, utc_now() - timedelta(days=1),
+    )  # fmt: skip
+    await run_nightly_passes(context, days=10)
     assert await context.pool.fetchval("SELECT count(*) FROM bank_unreadable") == 0
     assert (await suspense_of(context, odd))["kind"] == "pix_without_txid"
     await assert_books_are_clean(url)
+
+
+async def test_a_comparison_does_not_take_a_booked_pix_that_became_unreadable_for_one_that_is_not_listed(
+    context: Context, account: UUID, bank: RunningBank
+) -> None:
+    """Asked for, its charge cannot be read either: the comparison ended as if the bank were silent, each time."""
+    charge_id = await registered_charge(context, account)
+    (end_to_end_id,) = await pay(bank, charge_id=str(charge_id))
+    await reconcile_until_idle(context)
+    await context.pool.execute("UPDATE simulated_pix SET garbled = true WHERE end_to_end_id = $1", end_to_end_id)
+    now = utc_now()
+    comparison = Comparison(since=now - timedelta(minutes=5), until=now + timedelta(seconds=2))
+    await _BankStatement(context, BANK, comparison).compare_received_pix()
+    found = [(each.what, each.reference) for each in comparison.differences]
+    assert ("unreadable", end_to_end_id) in found
+    assert ("missing_at_bank", end_to_end_id) not in found
+    await context.pool.execute("UPDATE simulated_pix SET garbled = false WHERE end_to_end_id = $1", end_to_end_id)
 
 
 @pytest.mark.parametrize("written", ["%Y-%m-%dT%H:%M:%S.000-03:00", "%Y-%m-%dT%H:%M:%S"], ids=["offset", "no offset"])
@@ -409,6 +438,29 @@ async def test_money_the_bank_takes_back_is_debited_from_the_wallet_once(
         refused = await begin_refunds(conn, [refund_of(account, charge_id)], now=utc_now(), transfers_cents_max=500_000)
     assert isinstance(refused[0], Refused)
     assert refused[0].code.name == "REFUND_EXCEEDS"
+    await assert_books_are_clean(url)
+
+
+async def test_a_return_that_the_bank_lists_twice_on_one_page_is_booked_once(
+    context: Context, account: UUID, bank: RunningBank, url: str
+) -> None:
+    """Booked twice it would violate a key, at each reading of the page; counted twice, half of the money in suspense
+    would be all of it."""
+    charge_id = await registered_charge(context, account)
+    (end_to_end_id,) = await pay(bank, charge_id=str(charge_id))
+    (by_hand,) = await pay(bank, stray=True, amount="12.00")
+    await reconcile_until_idle(context)
+    back = PixReturn(id="MED1", return_id=None, amount_cents=600)
+    listed = [
+        ReceivedPix(
+            end_to_end_id=each, txid=txid, amount_cents=cents, paid_at=utc_now(), returned=(back, back),
+        )
+        for each, txid, cents in ((end_to_end_id, charge_id.hex, 1234), (by_hand, None, 1200))
+    ]  # fmt: skip
+    for _ in range(2):
+        await book_pix(context, BANK, [*listed, *listed])
+    assert await balance(context, account) == 634
+    assert (await suspense_of(context, by_hand))["state"] == "open"
     await assert_books_are_clean(url)
 
 

@@ -327,6 +327,63 @@ async def test_the_access_log_writes_every_line_in_order_and_never_waits_for_its
         assert reader.read().splitlines() == lines
 
 
+async def test_the_access_log_tells_how_many_lines_a_stalled_reader_cost(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(AccessLog, "_BYTES_MAX", 1000)
+    read_end, write_end = os.pipe()
+    access = AccessLog(write_end)
+    access.start()
+    line = b"x" * 100_000  # more than a pipe holds
+    access.write(line)
+    async with asyncio.timeout(30):
+        while access._lines:  # noqa: ASYNC110
+            await asyncio.sleep(0.01)
+    for _ in range(5):
+        access.write(line)  # the first is kept
+    with open(read_end, "rb") as reader:
+        reading = asyncio.create_task(asyncio.to_thread(reader.read))
+        await access.stop()
+        os.close(write_end)
+        *lines, notice = (await reading).splitlines()
+    assert lines == [line] * 2
+    assert json.loads(notice) == {"level": "error", "event": "log_lines_lost", "lines": 4}
+
+
+def test_a_process_ends_while_the_reader_of_its_access_log_stalls() -> None:
+    """The log is written in a thread, which a process waits for when it ends: it had to be killed."""
+    program = """
+import asyncio, os
+from runtime.log import AccessLog
+async def main():
+    read_end, write_end = os.pipe()
+    log = AccessLog(write_end)
+    log.start()
+    log.write(b"x" * 100_000)
+    await log.stop()
+asyncio.run(main())
+"""
+    env = {**os.environ, "PYTHONPATH": paths()}
+    assert subprocess.run([sys.executable, "-c", program], env=env, timeout=60, check=False).returncode == 0
+
+
+async def test_the_access_log_tells_how_many_lines_a_full_disk_cost() -> None:
+    full = os.open("/dev/full", os.O_WRONLY)
+    access = AccessLog(full)
+    read_end, write_end = os.pipe()
+    for part in range(2):
+        access.start()
+        access.write(b"1")
+        access.write(b"2")
+        await access.stop()
+        if part == 0:
+            os.dup2(write_end, full)
+    os.close(write_end)
+    os.close(full)
+    with open(read_end, "rb") as reader:
+        *lines, notice = reader.read().splitlines()
+    assert lines == [b"1", b"2"]
+    assert json.loads(notice)["lines"] == 2
+
+
 def test_a_log_event_is_one_line_of_json_without_the_row_data_that_an_error_quotes() -> None:
     program = """
 import asyncpg, structlog, logging

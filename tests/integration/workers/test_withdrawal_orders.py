@@ -4,7 +4,7 @@ the cent. Daily withdrawals: one for each account and day, however many workers 
 import asyncio
 import secrets
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from datetime import UTC, date, datetime, timedelta
 from functools import partial
 from typing import Any, cast
@@ -55,6 +55,7 @@ from tests.support.wallet import balance_of, credit_wallet
 from workers.context import Context
 from workers.incoming.sent_transfers import book_sent, reconcile_sent
 from workers.incoming.statement import find_transfers, find_withdrawals_not_listed
+from workers.orders import outgoing
 from workers.orders.lease import LOST_CALL_WATCH, Later, do_order, drain_lanes, release_orders
 from workers.orders.outgoing import BACKOFF_S, SILENT_S, MoneyOrder, MoneyOutcome
 from workers.orders.pix import PixOrderWorker
@@ -104,13 +105,13 @@ class Environment:
         """In each round, make the account's orders due and run the worker."""
         for _ in range(rounds):
             await self.pool.execute(
-                "UPDATE bank_order SET due_at = '-infinity' WHERE account_id = $1 AND state = 'waiting'", self.account
+                "UPDATE bank_order SET due_at = 'epoch' WHERE account_id = $1 AND state = 'waiting'", self.account
             )
             await WithdrawalOrderWorker(self.context).drain()
 
     async def run_worker_without_database(self) -> None:
         """The database is unreachable after the order is claimed, until its result is stored."""
-        await self.pool.execute("UPDATE bank_order SET due_at = '-infinity' WHERE account_id = $1", self.account)
+        await self.pool.execute("UPDATE bank_order SET due_at = 'epoch' WHERE account_id = $1", self.account)
         worker = WithdrawalOrderWorker(self.context)
         (order,) = await worker._claim(10)
         self.context.pool = cast(Pool, asyncpg.create_pool())  # never opened
@@ -323,7 +324,7 @@ async def test_a_refusal_does_not_credit_back_a_withdrawal_that_a_lost_worker_ma
     withdrawal_id = await env.withdraw()
     env.bank.wire.fault = "error500"
     await env.run_worker()
-    await env.pool.execute("UPDATE bank_order SET due_at = '-infinity' WHERE order_id = $1", withdrawal_id)
+    await env.pool.execute("UPDATE bank_order SET due_at = 'epoch' WHERE order_id = $1", withdrawal_id)
     await WithdrawalOrderWorker(env.context)._claim(10)
     env.context.now = lambda: utc_now() + 2 * LOST_CALL_WATCH
     await env.end_lease(withdrawal_id)
@@ -551,7 +552,7 @@ async def test_a_worker_that_stalled_past_its_time_for_calls_sends_no_withdrawal
     withdrawal_id = await env.withdraw()
     worker = WithdrawalOrderWorker(env.context)
 
-    async def claim(limit: int) -> list[MoneyOrder]:
+    async def claim(limit: int) -> Sequence[MoneyOrder]:
         claimed = await worker._claim(limit)
         time.sleep(0.3)  # longer than its time for bank calls
         return claimed
@@ -717,11 +718,26 @@ async def test_a_refusal_after_a_lost_reply_is_not_final_after_a_block_or_a_data
     assert await env.balance() == 9_000
 
 
-async def test_a_blocked_account_does_not_hold_up_the_withdrawals_of_others(env: Environment) -> None:
+async def test_a_blocked_account_does_not_hold_up_the_withdrawals_of_others(
+    env: Environment, monkeypatch: pytest.MonkeyPatch
+) -> None:
     for _ in range(20):
         await env.withdraw(100)
     await _decide(env, Kyc.BLOCKED)
-    await env.pool.execute("UPDATE bank_order SET due_at = '-infinity' WHERE account_id = $1", env.account)
+    await env.pool.execute("UPDATE bank_order SET due_at = 'epoch' WHERE account_id = $1", env.account)
+    claim, looks = outgoing._claim, list[datetime | None]()
+
+    async def looking(conn: Any, **asked: Any) -> Any:
+        looks.append(asked["since"])
+        return await claim(conn, **asked)
+
+    worker = WithdrawalOrderWorker(env.context)
+    with monkeypatch.context() as patched:
+        patched.setattr(outgoing, "_claim", looking)
+        for _ in range(3):
+            assert await worker.drain() == 0
+    assert looks[0] is None
+    assert None not in looks[1:3], "a look each second does not walk all that are held"
     other = Environment(env.context, await make_account(env.pool), env.bank)
     await credit_wallet(env.pool, other.account, 10_000)
     withdrawal_id = await other.withdraw()
