@@ -309,7 +309,9 @@ def test_merchants_and_staff_are_listed_and_shown_without_a_secret(system: Syste
     shown = system.json("merchant", "show", account_id)
     assert (shown["name"], shown["kyc"], shown["balance"]) == (merchant["name"], "approved", "0.00")
     assert person in [each["email"] for each in shown["people"]]
-    assert "*" in shown["pix_key"]
+    assert ("*" in shown["payout_key"], shown["receiving_key"]) == (True, None)
+    system.json("merchant", "pix-key", account_id, "cobranca@loja.example.com")
+    assert system.json("merchant", "show", account_id)["receiving_key"] == "c***@loja.example.com"
     nobody = system.quita("merchant", "show", str(uuid4()))
     assert (nobody.returncode, nobody.stderr.startswith("quita: WALLET_ACCOUNT_NOT_FOUND")) == (1, True)
     staff = system.json("staff", "list")
