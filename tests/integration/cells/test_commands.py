@@ -8,6 +8,7 @@ import time
 from datetime import UTC, datetime
 from typing import Any
 from urllib.parse import urlsplit
+from uuid import UUID
 
 import asyncpg
 import httpx
@@ -15,7 +16,7 @@ import pytest
 
 from cli.cells.choose import enter
 from runtime.cells.addresses import as_role_of
-from runtime.cells.number import HOME, current_cell, in_cell
+from runtime.cells.number import HOME, cell_of, current_cell, in_cell
 from runtime.ids import new_id
 from runtime.local.embedded import EmbeddedPostgres
 from tests.support.boleto_merchant import BOLETO, boleto_body
@@ -132,6 +133,7 @@ def test_a_cell_added_to_a_running_system_serves_merchants_and_is_away_without_i
             while (seen := client.get(f"/v1/charges/{charge_id}", headers=headers).json())["status"] != "paid":
                 assert time.monotonic() < deadline, seen
                 time.sleep(0.1)
+            assert cell_of(UUID(seen["payment"]["payment_id"])) == 1, "the worker that booked it is the cell's"
 
             while True:  # A worker writes its heartbeat every five seconds.
                 everywhere = system.json("status", "--cell", "all")
