@@ -139,15 +139,15 @@ def test_status_reports_what_runs_also_without_quita_up(system: System, tmp_path
     }  # fmt: skip
     command = [sys.executable, "-m", "cli.main", "status", "--json"]
 
-    def said(**more: str) -> tuple[int, dict[str, Any]]:
+    def said(**more: str) -> tuple[int, dict[str, Any], str]:
         done = subprocess.run(command, cwd=system.root, env=env | more, capture_output=True, text=True, check=False)
-        return done.returncode, json.loads(done.stdout)
+        return done.returncode, json.loads(done.stdout), done.stderr
 
-    code, there = said()
-    assert (code, there["ready"], there["working"]) == (0, True, True)
+    code, there, error = said()
+    assert (code, there["ready"], there["working"], error) == (0, True, True, "")
     assert any(each["well"] for each in there["workers"])
-    code, away = said(BASE_URL="http://127.0.0.1:1")
-    assert (code, away["ready"], away["working"]) == (1, False, False)
+    code, away, error = said(BASE_URL="http://127.0.0.1:1")
+    assert (code, away["ready"], away["working"], "at http://127.0.0.1:1\n" in error) == (1, False, False, True)
     assert any(each["well"] for each in away["workers"])
 
 
