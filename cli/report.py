@@ -45,7 +45,7 @@ def add_commands(commands: Commands) -> None:
             parser.add_argument("--from", dest="first", type=_day_argument, metavar="DAY", help="first day, YYYY-MM-DD")
             parser.add_argument("--to", dest="last", type=_day_argument, metavar="DAY", help="last day")
         if each.grouped:
-            parser.add_argument("--by", choices=tuple(By), default=each.by, help="what a row covers")
+            parser.add_argument("--by", choices=[each.value for each in By], default=each.by, help="what a row covers")
         parser.add_argument("--account", type=UUID, required=each.of_one_account, help="of this account only")
         parser.add_argument("--csv", action="store_true", help="for spreadsheets: UTF-8, ; and decimal comma")
         parser.set_defaults(run=show, report=each, each_cell=True)

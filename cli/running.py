@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from cli.run.child import CannotRun
+from runtime.cells.number import current_cell
 
 if TYPE_CHECKING:
     from runtime.seal import SecretKeys
@@ -100,6 +101,7 @@ def settings() -> "Settings":
     for name in _ADDRESSES:
         if value := getattr(running, name):
             env[name.upper()] = value
+    env["CELL"] = str(current_cell())  # that of --cell: the environment names the cell of a worker
     if running.pids:  # only `quita up` writes them, and it is for local work
         env.setdefault("QUITA_ENV", "local")
         env.setdefault("SECRET_KEY", (home() / "secret.key").read_text(encoding="ascii").strip())

@@ -36,6 +36,9 @@ def status(args: argparse.Namespace) -> int:
     system = running.find()
     # Without `quita up`, as in a container, the API is asked at BASE_URL, where merchants reach it.
     ready = is_ready(system.host, system.port) if system.pids else is_ready_at(system.base_url)
+    if not ready:
+        where = f"port {system.port}" if system.pids else system.base_url or "BASE_URL, which is not set"
+        tell(f"the API is not ready, or does not answer, at {where}")
     all_cells = _heartbeats_of_all_cells() if takes_all(args) else None
     may_ask = bool(system.database_url) and (ready or not system.pids)
     workers = (_heartbeats_of_cell() if may_ask else []) if all_cells is None else _flat_heartbeats(all_cells)

@@ -28,7 +28,7 @@ import structlog
 from runtime.tracing.ids import sampled
 
 _FRAMES_MAX = 30
-_REASON_CHARS_MAX = 300
+_REASON_CHARS_MAX = 2000  # room for all that keeps a process from starting in production
 _PIPE_BYTES = 4096
 """The bytes that a ready pipe takes without waiting (PIPE_BUF)."""
 _DATA_EXCEPTION_CLASS = "22"  # the SQLSTATE class of data exceptions

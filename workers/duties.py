@@ -170,6 +170,7 @@ class Runner:
         self._tasks: dict[str, asyncio.Task[None]] = {}
         self._began_at: dict[str, float] = {}
         self._failures: dict[str, _FailedRounds] = {}
+        self._context = contextvars.copy_context()  # that of the worker: it names the cell
 
     def failing(self) -> list[str]:
         """The duties whose latest rounds all failed."""
@@ -190,9 +191,9 @@ class Runner:
             return
         self._woken.add(name)
         if name not in self._tasks or self._tasks[name].done():
-            # In a context of its own: the caller may be handling a request, whose context variables are not the duty's.
+            # Not in the context of the caller, who may be handling a request, whose variables are not the duty's.
             self._tasks[name] = asyncio.create_task(
-                self._run_while_woken(self.duties[name]), name=name, context=contextvars.Context()
+                self._run_while_woken(self.duties[name]), name=name, context=self._context.copy()
             )
 
     async def run(self, *names: str, asked_s_ago: float = 0.0) -> None:

@@ -109,13 +109,13 @@ def standby(args: argparse.Namespace) -> int:
     from commands.cells.standby import set_standby
     from runtime.cells.addresses import shown
 
-    async def run() -> None:
+    async def run() -> str:
         async with connected("database_owner_url") as home:
             with reaching_postgres():
-                await set_standby(home, args.name, args.dsn, seal=await checked_seal(home))
+                return await set_standby(home, args.name, args.dsn, seal=await checked_seal(home))
 
-    asyncio.run(run())
-    return answer(args, {"name": args.name, "standby": None if args.dsn is None else shown(args.dsn)})
+    url = asyncio.run(run())
+    return answer(args, {"name": args.name, "standby": shown(url) if url else None})
 
 
 def move(args: argparse.Namespace) -> int:

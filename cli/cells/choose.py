@@ -10,6 +10,7 @@ from cli import running
 from cli.answer import checked_seal, connected
 from cli.cells.ask import ALL
 from cli.run.child import CannotRun
+from runtime.cells.addresses import as_role_of
 from runtime.cells.number import HOME, cell_of, enter_cell
 
 
@@ -25,9 +26,10 @@ def enter(args: argparse.Namespace) -> None:
     if name == "home" or (name is None and number == HOME):
         return
     cell = asyncio.run(_find_cell(name, number))
+    # Home's owner owns the tables of every cell: without this, the owner's commands would connect as the application.
+    os.environ["DATABASE_OWNER_URL"] = as_role_of(cell.addresses.database_url, running.find().database_owner_url)
     os.environ["DATABASE_URL"] = cell.addresses.database_url
     os.environ["DATABASE_REPORT_URL"] = cell.addresses.report_url
-    os.environ.pop("DATABASE_OWNER_URL", None)
     os.environ["REDIS_URL"] = _redis_url(cell.number)
     enter_cell(cell.number)
 

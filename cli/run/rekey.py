@@ -23,10 +23,14 @@ def add_commands(commands: Commands) -> None:
 
 def rekey(args: argparse.Namespace) -> int:
     from commands.sealed import rekey as seal_anew
+    from runtime.servers.sealing_keys import record_keys
 
     async def run() -> "Rekeyed":
         async with connected() as conn:
-            return await seal_anew(conn, await checked_seal(conn), progress=_tell_progress)
+            seal = await checked_seal(conn)
+            # Before anything is sealed with it: a process without this key must learn that it lacks one.
+            await record_keys(conn, seal)
+            return await seal_anew(conn, seal, progress=_tell_progress)
 
     result = asyncio.run(run())
     answer(args, {"key": running.secret_key().current, "resealed": result.resealed, "unopened": result.unopened})

@@ -125,8 +125,8 @@ async def move_cell(
 ) -> CellMoved:
     """Move the cell to the database at `dsn`, whose role will own its tables; the schema keeps its name. `from_dsn` is
     the present address, with a role that owns the tables and may replicate; by default home's owner at that address.
-    The old server must have wal_level = logical. Refused(VALIDATION_ERROR) with fields.name or fields.dsn; also raises
-    the errors of asyncpg and of migrations."""
+    The old server must have wal_level = logical. Refused(VALIDATION_ERROR) with fields.name, fields.dsn or
+    fields.from_dsn; also raises the errors of asyncpg and of migrations."""
     async with alone(home):
         cell = next((each for each in await read_cells(home, seal) if each.name == name), None)
         if cell is None:
@@ -137,15 +137,25 @@ async def move_cell(
         if addresses == cell.addresses:
             await _end_subscription(new_url, cell.number)  # left by a run that was interrupted at its end
             raise wrong("dsn", f"the cell is at {shown(new_url)} already")
-        tell("making the tables")
-        await _make_tables(dsn, new_url, addresses.database_url, addresses.report_url)
-        old, new = await connect(old_url), await connect(new_url)
+        old = await _connect_to_old(old_url)
         try:
-            sealed = seal_addresses(addresses, cell.number, seal)
-            return await _Move(cell, old, new, home, tell).run(old_url, new_url, sealed, now)
+            tell("making the tables")
+            await _make_tables(dsn, new_url, addresses.database_url, addresses.report_url)
+            new = await connect(new_url)
+            try:
+                sealed = seal_addresses(addresses, cell.number, seal)
+                return await _Move(cell, old, new, home, tell).run(old_url, new_url, sealed, now)
+            finally:
+                await new.close()
         finally:
             await old.close()
-            await new.close()
+
+
+async def _connect_to_old(url: str) -> Connection:
+    try:
+        return await connect(url)
+    except asyncpg.InvalidAuthorizationSpecificationError as error:
+        raise wrong("from_dsn", f"{error} at {shown(url)}: name the owner of its tables with --from-dsn") from None
 
 
 async def _make_tables(dsn: str, new_url: str, app_url: str, report_url: str) -> None:

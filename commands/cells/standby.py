@@ -14,11 +14,11 @@ from sql import Connection
 _set_addresses = sql.run("cell_owner.set_addresses")
 
 
-async def set_standby(home: Connection, name: str, dsn: str | None, *, seal: Seal) -> None:
+async def set_standby(home: Connection, name: str, dsn: str | None, *, seal: Seal) -> str:
     """Read lists, sums, pages and files of the cell from the standby at `dsn`, or from the primary with None. Only the
     servers and database of `dsn` are used; the role is the application's, and the schema is the cell's. Each process
-    follows within two seconds. Refused(VALIDATION_ERROR) with fields.name or fields.dsn; also raises asyncpg's errors.
-    """
+    follows within two seconds. Returns the address, with role and password; "" for none. Refused(VALIDATION_ERROR) with
+    fields.name or fields.dsn; also raises asyncpg's errors."""
     async with alone(home):
         cell = next((each for each in await read_cells(home, seal) if each.name == name), None)
         if cell is None:
@@ -39,3 +39,4 @@ async def set_standby(home: Connection, name: str, dsn: str | None, *, seal: Sea
                 raise wrong("dsn", f"this is no standby of {name}: it is cell {number}")
         addresses = replace(cell.addresses, read_url=read_url)
         await _set_addresses(home, number=cell.number, addresses_sealed=seal_addresses(addresses, cell.number, seal))
+        return read_url

@@ -54,7 +54,9 @@ class Merchant(Struct, frozen=True):
     kyc: str
     kyc_reason: str | None
     kyc_at: datetime | None
-    pix_key: str
+    payout_key: str
+    receiving_key: str | None
+    """The key under which its charges are received: its own, else the platform's; None when neither is set."""
     refunds_to_others: str | None
     """The reason why staff allow refunds by transfer to others than the payer; None when they do not."""
     created_at: datetime

@@ -36,17 +36,21 @@ async def check_keys(pool: Pool, seal: Seal) -> None:
 
 
 async def check_keys_on(conn: Connection, seal: Seal) -> None:
-    """Store the keys that are new beside a known key, or the first keys of all. WrongKey when an id is another key's,
-    or when the database knows none of our keys. A key that the database knows and we lack is logged: after a restore,
-    or with an earlier SECRET_KEY, what it sealed opens nowhere, which shows only row by row."""
-    ours = seal.fingerprints()
-    known = await _read_known(conn)
+    """As record_keys. A key that the database knows and we lack is logged: after a restore, or with an earlier
+    SECRET_KEY, what it sealed opens nowhere, which shows only row by row."""
+    if lacking := await record_keys(conn, seal):
+        _log.warning("sealing_keys_lacking", key_ids=lacking)
+
+
+async def record_keys(conn: Connection, seal: Seal) -> list[int]:
+    """Store the keys that are new beside a known key, or the first keys of all; returns the ids of the known keys that
+    we lack. WrongKey when an id is another key's, or when the database knows none of our keys."""
+    ours, known = seal.fingerprints(), await _read_known(conn)
     _check_known(ours, known)
-    if lacking := known.keys() - ours.keys():
-        _log.warning("sealing_keys_lacking", key_ids=sorted(lacking))
     if ours.keys() - known.keys():
         await _store_keys(conn, key_ids=list(ours), fingerprints=list(ours.values()))
         _check_known(ours, await _read_known(conn))  # another process may have been first
+    return sorted(known.keys() - ours.keys())
 
 
 async def compare_keys(conn: Connection, seal: Seal) -> None:

@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 import yaml
 
+from runtime.log import _reason
 from runtime.production import production_faults
 from runtime.settings import read_settings
 
@@ -83,6 +84,10 @@ def test_all_faults_of_the_settings_are_reported_at_once() -> None:
         "SMTP_URL",
     ):
         assert any(fault.startswith(name) for fault in faults), name
+    worst = {"QUITA_ENV": "production", "WEBHOOK_ALLOW_PRIVATE": "1", "MAIL_CATCHER": "1", "STAFF_TOTP_REQUIRED": "0"}
+    with pytest.raises(ValueError, match="STAFF_TOTP_REQUIRED") as refused:
+        read_settings(worst)
+    assert _reason(refused.value) == str(refused.value), "a worker's log must not cut it"
 
 
 def test_an_unknown_name_of_the_environment_is_refused() -> None:

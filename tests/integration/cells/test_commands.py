@@ -2,18 +2,23 @@
 server stops."""
 
 import argparse
+import asyncio
 import json
 import time
+from datetime import UTC, datetime
 from typing import Any
 from urllib.parse import urlsplit
+from uuid import UUID
 
 import asyncpg
 import httpx
 import pytest
 
 from cli.cells.choose import enter
-from runtime.cells.number import HOME, current_cell, in_cell
+from runtime.cells.addresses import as_role_of
+from runtime.cells.number import HOME, cell_of, current_cell, in_cell
 from runtime.ids import new_id
+from runtime.local.embedded import EmbeddedPostgres
 from tests.support.boleto_merchant import BOLETO, boleto_body
 from tests.support.cells import second_server
 from tests.support.system import TWO_APIS, System, remove_home, temporary_home
@@ -80,14 +85,39 @@ def bring_a_share(system: System, client: httpx.Client, partner: dict[str, Any])
     assert [(each["type"], each["amount"]) for each in lines] == [("partner_share", "2.50")]
 
 
+async def with_owner_of_home(system: System, server: EmbeddedPostgres) -> str:
+    """The address of the server's database for a role of the name and password of home's owner, as which `quita
+    migrate` and the other commands of the owner connect to each cell."""
+    home = json.loads((system.home / "run.json").read_bytes())["database_owner_url"]
+    conn = await asyncpg.connect(server.dsn)
+    assert urlsplit(home).username == urlsplit(server.dsn).username
+    await conn.execute(f"ALTER ROLE {urlsplit(home).username} PASSWORD '{urlsplit(home).password}'")
+    await conn.close()
+    return as_role_of(server.dsn, home)
+
+
+def recover_and_migrate(system: System, cell: str) -> None:
+    """The owner's commands for a cell whose server was restored to an earlier instant."""
+    begun = system.json("recover", "begin", "--restored-to", datetime.now(UTC).isoformat(), "--cell", cell)
+    assert begun["begun"]
+    assert system.quita("recover", "status").returncode == 0, "home was not restored"
+    assert system.quita("recover", "status", "--cell", cell).returncode == 1
+    compared = system.json("recover", "compare", "--cell", cell)
+    assert (compared["listed"], compared["differences"]) == (1, [])
+    assert system.json("recover", "release", "--compared-by", "Ana", "--cell", cell)["released"]
+    assert system.json("migrate", "--cell", cell) == {"applied": []}
+    assert system.json("migrate") == {"applied": [], "cells": {cell: []}, "away": {}}
+
+
 def test_a_cell_added_to_a_running_system_serves_merchants_and_is_away_without_its_server(system: System) -> None:
     assert states_by_name(system) == {"home": "serving"}
     assert system.quita("cell", "list").stdout.split()[:3] == ["0", "home", "serving"]
     with second_server() as second:
-        added = system.json("cell", "add", "bela", second.dsn, "--schema", "cell_bela")
+        dsn = asyncio.run(with_owner_of_home(system, second))
+        added = system.json("cell", "add", "bela", dsn, "--schema", "cell_bela")
         assert (added["number"], added["name"]) == (1, "bela")
-        assert str(urlsplit(second.dsn).password) not in json.dumps(added), "no password is printed"
-        again = system.quita("cell", "add", "bela", second.dsn, "--schema", "cell_bela")
+        assert str(urlsplit(dsn).password) not in json.dumps(added), "no password is printed"
+        again = system.quita("cell", "add", "bela", dsn, "--schema", "cell_bela")
         assert (again.returncode, again.stderr.count("\n")) == (1, 1)
         assert states_by_name(system) == {"home": "serving", "bela": "serving"}
 
@@ -103,6 +133,7 @@ def test_a_cell_added_to_a_running_system_serves_merchants_and_is_away_without_i
             while (seen := client.get(f"/v1/charges/{charge_id}", headers=headers).json())["status"] != "paid":
                 assert time.monotonic() < deadline, seen
                 time.sleep(0.1)
+            assert cell_of(UUID(seen["payment"]["payment_id"])) == 1, "the worker that booked it is the cell's"
 
             while True:  # A worker writes its heartbeat every five seconds.
                 everywhere = system.json("status", "--cell", "all")
@@ -122,6 +153,7 @@ def test_a_cell_added_to_a_running_system_serves_merchants_and_is_away_without_i
                 assert refused.json()["error"]["code"] == "PIX_AVULSO_SUSPENDED", refused.text
             system.json("pix", "resume")
             assert system.json("readmodels", "verify", "--cell", "bela")["differences"] == []
+            recover_and_migrate(system, "bela")
         nowhere = system.quita("pix", "resume", "--cell", "nowhere")
         assert (nowhere.returncode, "quita cell list" in nowhere.stderr) == (1, True)
         second.stop()

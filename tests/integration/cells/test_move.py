@@ -16,6 +16,7 @@ from commands.cells import move
 from commands.cells.move import CellMoved, move_cell
 from commands.merchants.profile.logo import set_logo
 from commands.merchants.profile.logo_pixels import read_logo
+from domain.errors import Refused
 from readmodels.verify import verify
 from runtime.cells.addresses import as_role_of, with_search_path
 from runtime.cells.directory import read_cells
@@ -33,10 +34,10 @@ SELECT (SELECT count(*) FROM pg_publication) + (SELECT count(*) FROM pg_subscrip
 """
 
 
-async def move_ala(cells: Cells, to: EmbeddedPostgres) -> CellMoved:
-    conn = await connect(cells.home.owner_url)
+async def move_ala(cells: Cells, to: EmbeddedPostgres, from_dsn: str | None = None) -> CellMoved:
+    conn, now = await connect(cells.home.owner_url), lambda: datetime.now(UTC)
     try:
-        return await move_cell(conn, cells.home, "ala", to.dsn, seal=cells.seal, now=lambda: datetime.now(UTC))
+        return await move_cell(conn, cells.home, "ala", to.dsn, from_dsn=from_dsn, seal=cells.seal, now=now)
     finally:
         await conn.close()
 
@@ -162,6 +163,10 @@ async def test_a_move_that_fails_is_undone_completely(servers: Any) -> None:
     with second_server() as second:
         async with open_cells(servers) as cells:
             create = await prepare_creation(cells)
+            with pytest.raises(Refused) as refused:  # before anything is made at the new server
+                await move_ala(cells, second, from_dsn="postgresql://postgres:wrong@localhost/x")
+            assert "--from-dsn" in (refused.value.fields or {})["from_dsn"]
+            assert "wrong" not in str(refused.value.fields)
             with (
                 patch.object(move, "_sequences", AsyncMock(side_effect=ConnectionResetError("the line broke"))),
                 pytest.raises(ConnectionResetError),

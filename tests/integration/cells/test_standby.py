@@ -13,6 +13,7 @@ from prometheus_client import REGISTRY
 from cli.run.asgi_front import Front, make_front
 from commands.cells.standby import set_standby
 from domain.errors import Refused
+from runtime.cells.addresses import shown
 from runtime.cells.directory import read_cells
 from runtime.postgres import connect
 from runtime.settings import Settings
@@ -45,10 +46,10 @@ def reads_at_standby() -> float:
     return REGISTRY.get_sample_value("quita_reads_total", {"server": "standby"}) or 0.0
 
 
-async def name_standby(cells: Cells, name: str, dsn: str | None) -> None:
+async def name_standby(cells: Cells, name: str, dsn: str | None) -> str:
     conn = await connect(cells.home.owner_url)
     try:
-        await set_standby(conn, name, dsn, seal=cells.seal)
+        return await set_standby(conn, name, dsn, seal=cells.seal)
     finally:
         await conn.close()
 
@@ -71,7 +72,7 @@ async def test_a_cells_lists_come_from_its_standby_and_are_never_outdated(cells:
     before = reads_at_standby()
     assert await create_and_list(cells, BELA, 5) == []
     assert reads_at_standby() == before, "the cell has no standby yet"
-    await name_standby(cells, "bela", two.standby.dsn)
+    assert shown(await name_standby(cells, "bela", two.standby.dsn)).endswith(" cell_bela")
 
     async def at_standby() -> bool:
         begun = reads_at_standby()

@@ -139,15 +139,15 @@ def test_status_reports_what_runs_also_without_quita_up(system: System, tmp_path
     }  # fmt: skip
     command = [sys.executable, "-m", "cli.main", "status", "--json"]
 
-    def said(**more: str) -> tuple[int, dict[str, Any]]:
+    def said(**more: str) -> tuple[int, dict[str, Any], str]:
         done = subprocess.run(command, cwd=system.root, env=env | more, capture_output=True, text=True, check=False)
-        return done.returncode, json.loads(done.stdout)
+        return done.returncode, json.loads(done.stdout), done.stderr
 
-    code, there = said()
-    assert (code, there["ready"], there["working"]) == (0, True, True)
+    code, there, error = said()
+    assert (code, there["ready"], there["working"], error) == (0, True, True, "")
     assert any(each["well"] for each in there["workers"])
-    code, away = said(BASE_URL="http://127.0.0.1:1")
-    assert (code, away["ready"], away["working"]) == (1, False, False)
+    code, away, error = said(BASE_URL="http://127.0.0.1:1")
+    assert (code, away["ready"], away["working"], "at http://127.0.0.1:1\n" in error) == (1, False, False, True)
     assert any(each["well"] for each in away["workers"])
 
 
@@ -309,7 +309,9 @@ def test_merchants_and_staff_are_listed_and_shown_without_a_secret(system: Syste
     shown = system.json("merchant", "show", account_id)
     assert (shown["name"], shown["kyc"], shown["balance"]) == (merchant["name"], "approved", "0.00")
     assert person in [each["email"] for each in shown["people"]]
-    assert "*" in shown["pix_key"]
+    assert ("*" in shown["pix_key"], shown["receiving_key"]) == (True, None)
+    system.json("merchant", "pix-key", account_id, "cobranca@loja.example.com")
+    assert system.json("merchant", "show", account_id)["receiving_key"] == "c***@loja.example.com"
     nobody = system.quita("merchant", "show", str(uuid4()))
     assert (nobody.returncode, nobody.stderr.startswith("quita: WALLET_ACCOUNT_NOT_FOUND")) == (1, True)
     staff = system.json("staff", "list")

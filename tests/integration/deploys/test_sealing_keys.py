@@ -4,7 +4,7 @@ import asyncio
 import json
 import subprocess
 import sys
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterable
 from pathlib import Path
 from typing import Any
 
@@ -81,6 +81,25 @@ async def test_only_one_of_two_first_processes_with_different_keys_starts(pool: 
     assert await recorded_key_ids(pool) == [1]
 
 
+async def quita(words: Iterable[str], url: str, keys: str, home: Path) -> "subprocess.CompletedProcess[str]":
+    env = {
+        "DATABASE_URL": url, "SECRET_KEY": keys, "QUITA_HOME": str(home), "PATH": "/usr/bin:/bin",
+        "PYTHONPATH": str(ROOT), "WEBHOOK_ALLOW_PRIVATE": "1",
+    }  # fmt: skip
+    command = [sys.executable, "-m", "cli.main", *words]
+    return await asyncio.to_thread(
+        subprocess.run, command, cwd=ROOT, env=env, capture_output=True, text=True, timeout=120, check=False
+    )
+
+
+async def test_a_key_with_which_everything_was_sealed_anew_is_recorded(url: str, pool: Pool, tmp_path: Path) -> None:
+    """Otherwise a process with the old key alone starts without a word, and opens nothing."""
+    await check(pool, ONE)
+    done = await quita(["rekey", "--json"], url, f"2:{TWO},1:{ONE}", tmp_path)
+    assert (done.returncode, json.loads(done.stdout)["key"]) == (0, 2)
+    assert await recorded_key_ids(pool) == [1, 2]
+
+
 _ACCOUNT = "01a217cf-9f04-7000-98b2-0cd1db81ba5b"
 
 
@@ -97,14 +116,7 @@ async def test_no_command_runs_with_a_key_that_is_not_of_the_database(
 ) -> None:
     """With another key a payer would not be found by the document, and no worker could open an endpoint's secret."""
     await check(pool, ONE)
-    env = {
-        "DATABASE_URL": url, "SECRET_KEY": TWO, "QUITA_HOME": str(tmp_path), "PATH": "/usr/bin:/bin",
-        "PYTHONPATH": str(ROOT), "WEBHOOK_ALLOW_PRIVATE": "1",
-    }  # fmt: skip
-    command = [sys.executable, "-m", "cli.main", *words]
-    done = await asyncio.to_thread(
-        subprocess.run, command, cwd=ROOT, env=env, capture_output=True, text=True, timeout=120, check=False
-    )
+    done = await quita(words, url, TWO, tmp_path)
     assert (done.returncode, done.stdout) == (1, "")
     assert done.stderr == "quita: no key of SECRET_KEY is one that the database was written with\n"
 

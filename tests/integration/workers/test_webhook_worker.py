@@ -18,6 +18,7 @@ from redis.asyncio import Redis
 from structlog.testing import capture_logs
 
 from commands.webhooks.endpoint import remove_endpoint
+from runtime.cells.number import HOME, current_cell, in_cell
 from runtime.coordination.lanes import PIX_HINTS, WEBHOOKS
 from runtime.jobs import QUEUE, Jobs, QueueRedis
 from runtime.local.embedded import EmbeddedRedis
@@ -115,6 +116,24 @@ async def test_a_failing_duty_is_tried_again_and_does_not_stop_the_others() -> N
         while failures < 2 or working.rounds < 10:
             runner.sweep()
             await asyncio.sleep(0.01)
+    await runner.stop()
+
+
+async def test_a_duty_runs_in_the_cell_of_its_worker_whoever_wakes_it() -> None:
+    """In home's, a cell's worker would make ids of home, and take the money of other cells for money of nobody."""
+    ran_in: list[int] = []
+
+    async def look() -> int:
+        ran_in.append(current_cell())
+        return 0
+
+    with in_cell(3):
+        runner = Runner()
+    runner.add([Duty("look", look, 60)])
+    for cell in (HOME, 7):
+        with in_cell(cell):
+            await runner.run("look")
+    assert ran_in == [3, 3]
     await runner.stop()
 
 
