@@ -313,7 +313,7 @@ async def test_making_a_month_neither_waits_for_a_long_transaction_nor_blocks_wr
         making = asyncio.create_task(keep_months(own.worker))
         await asyncio.sleep(0.1)
         await record_event(own.pool, other, 1, datetime.now(UTC))
-        assert time.monotonic() - began < 2
+        assert time.monotonic() - began < 4, "queued behind the new month, for as long as any session waits for a lock"
         assert await making == 0
         assert await feed_months(own.pool) == ["read_event_sandbox_other"]
     await keep_months(own.worker)

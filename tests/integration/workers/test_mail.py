@@ -53,6 +53,7 @@ from runtime.settings import read_settings
 from tests.support.banking import SECRET_KEY, settings_for, worker_context
 from tests.support.boletos import AGREEMENT, PAYER, issue
 from tests.support.mail_server import MailServer, mail_server
+from tests.support.merchant import until_answer
 from tests.support.pictures import draw_logo
 from workers.context import Context
 from workers.mail import sender as mail_worker
@@ -548,7 +549,11 @@ async def test_a_mail_server_that_hangs_keeps_no_transaction_open_and_loses_no_m
     await post.pix("nina@example.com")
     await write_due_mails(post.context)
     sending = asyncio.create_task(post.worker.drain())
-    await asyncio.sleep(0.2)
+
+    async def hangs() -> bool:
+        return not post.server.answers["MAIL"]
+
+    await until_answer(hangs)
     open_ones = await post.context.pool.fetchval(
         "SELECT count(*) FROM pg_stat_activity WHERE state LIKE 'idle in transaction%' AND datname = current_database()"
     )

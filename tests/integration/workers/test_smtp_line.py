@@ -42,7 +42,9 @@ async def test_a_mail_that_timed_out_never_shares_its_connection_with_the_next_m
     server = await asyncio.start_server(serve, "127.0.0.1", 0)
     port: int = server.sockets[0].getsockname()[1]
     connection = SmtpConnection(SmtpServer(host="127.0.0.1", port=port), "cobrancas@example.com")
-    outcomes = [await connection.send(f"{name}@example.com", _message(name)) for name in ("ana", "bia", "eva")]
+    outcomes = [await connection.send("ana@example.com", _message("ana"))]
+    monkeypatch.undo()  # the others are answered, however slow this machine is
+    outcomes += [await connection.send(f"{name}@example.com", _message(name)) for name in ("bia", "eva")]
     await connection.close()
     assert outcomes == [MailUnknown("too slow"), MailSent(), MailSent()]
     async with asyncio.timeout(30):
