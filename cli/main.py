@@ -109,11 +109,17 @@ def _is_expected(error: Exception) -> bool:
 
 
 def _error_line(error: Exception) -> str:
-    from domain.errors import Refused
+    import asyncpg
+
+    from domain.errors import Code, Refused
 
     if isinstance(error, Refused):
         facts = "".join(f" {name}: {text}" for name, text in (error.fields or {}).items())
-        return f"{error.code.name}: {error.message}{facts}"
+        # Its message is about the body of a request.
+        message = "" if facts and error.code is Code.VALIDATION_ERROR else f" {error.message}"
+        return f"{error.code.name}:{message}{facts}"
+    if isinstance(error, asyncpg.InsufficientPrivilegeError):
+        return f"{error}; this needs the owner of the tables (DATABASE_OWNER_URL)"
     return " ".join(str(error).split()) or type(error).__name__
 
 

@@ -190,7 +190,7 @@ def test_a_created_merchant_is_printed_with_the_fields_of_dev_json(system: Syste
     assert merchant["test"].keys() == {"client_id", "client_secret"}
     said = system.quita("merchant", "create", "--name", "Loja\x07")
     assert (said.returncode, said.stdout) == (1, "")
-    assert said.stderr.startswith("quita: VALIDATION_ERROR")
+    assert said.stderr.startswith("quita: VALIDATION_ERROR: name: ")
 
 
 _REAL = (
@@ -432,8 +432,7 @@ def test_an_incomplete_registration_is_approved_in_local_work_only(system: Syste
         cwd=system.root, env=production, capture_output=True, text=True, timeout=60, check=False,
     )  # fmt: skip
     assert done.returncode == 1
-    assert done.stderr.startswith("quita: VALIDATION_ERROR: ")
-    assert done.stderr.endswith(" address: the account's address is not complete\n")
+    assert done.stderr == "quita: VALIDATION_ERROR: address: the account's address is not complete\n"
     assert system.json("merchant", "approve", own)["kyc"] == "approved"
 
 
@@ -574,6 +573,17 @@ def test_a_verification_of_days_at_an_end_of_the_calendar_is_refused(system: Sys
     done = system.quita("readmodels", "verify", *bound)
     assert (done.returncode, len(done.stderr.splitlines())) == (1, 1)
     assert "days from 2000-01-01 to 9900-12-31" in done.stderr
+
+
+def test_a_command_of_the_owner_run_as_the_application_names_the_setting_it_needs(system: System) -> None:
+    urls = json.loads((system.home / "run.json").read_bytes())
+    application = {**system.env, "DATABASE_URL": urls["database_url"]}
+    done = subprocess.run(
+        [sys.executable, "-m", "cli.main", "recover", "begin", "--restored-to", "2026-11-01T00:00:00Z"],
+        cwd=system.root, env=application, capture_output=True, text=True, timeout=60, check=False,
+    )  # fmt: skip
+    assert (done.returncode, done.stdout) == (1, "")
+    assert done.stderr.endswith("; this needs the owner of the tables (DATABASE_OWNER_URL)\n")
 
 
 @pytest.mark.parametrize(
