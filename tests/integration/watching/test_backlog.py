@@ -16,7 +16,6 @@ import sql
 from domain.instants import SAO_PAULO
 from readmodels.verify import verify
 from runtime.coordination.clocks import compare_clocks
-from runtime.ids import new_id
 from runtime.jobs import Jobs
 from runtime.local.ports import free_port
 from runtime.metrics import DatabaseMeter
@@ -102,8 +101,8 @@ _SEED = (
     """
     INSERT INTO schedule (account_id, schedule_id, status, created_at, payment_method, amount_cents, frequency,
                           first_due_date, issue_days_before, send_email, payer_sealed, look_at, ordered)
-    SELECT '00000000-0000-0000-0000-000000000001', md5(status || ordered || day)::uuid, status, '2026-05-01', 'pix', 100,
-           'monthly', '2026-05-01', 5, false, '', day::timestamptz, ordered
+    SELECT '00000000-0000-0000-0000-000000000001', md5(status || ordered || day)::uuid, status, '2026-05-01', 'pix',
+           100, 'monthly', '2026-05-01', 5, false, '', day::timestamptz, ordered
     FROM (VALUES ('active', false, '2026-05-30'), ('active', false, '2026-05-31'), ('active', false, '2026-06-02'),
                  ('active', true, '2026-05-01'), ('paused', false, '2026-05-01')) AS s (status, ordered, day)
     """,
@@ -246,7 +245,9 @@ async def test_each_backlog_reports_how_many_wait_and_since_when_the_oldest_wait
         ("mail", "all"): (1, 86_400),
     }
     begins = datetime(2026, 5, 1, tzinfo=UTC)
-    expected = {key: (waiting, begins + timedelta(seconds=after_s)) for key, (waiting, after_s) in first_s.items()}
+    expected: dict[tuple[str, str], tuple[int, datetime | None]] = {
+        key: (waiting, begins + timedelta(seconds=after_s)) for key, (waiting, after_s) in first_s.items()
+    }
     earned = datetime(2025, 1, 1, tzinfo=UTC)
     expected |= {
         # A partner's share is due once its holding time is over; in the sandbox there is none.
