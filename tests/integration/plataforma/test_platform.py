@@ -179,7 +179,8 @@ async def test_merchants_are_found_by_id_document_beginning_of_the_name_or_a_per
     shown = f"{document[:2]}.{document[2:5]}.{document[5:8]}/{document[8:12]}-{document[12:]}"
     link = f"/plataforma/lojas/{merchant.account_id}"
     async with colleague_in_browser(pool, address, merchant, "support") as colleague:
-        for text in (str(merchant.account_id), shown, document, "ótica ímpar 100%", colleague.email.upper()):
+        named = ("ótica ímpar 100%", "ótica ímpar 100% & filhos")
+        for text in (str(merchant.account_id), shown, document, *named, colleague.email.upper()):
             seen = await staff.ask("GET", "/plataforma/lojas", params={"busca": text})
             assert link in seen.html, text
     for text in ("ótica impar", "%", "_", "tica", "nobody@example.com", NOBODY, "' OR 1=1 --"):
