@@ -110,5 +110,4 @@ WITH edge AS (
 SELECT m.month, m.opening_cents::bigint AS opening_cents, m.closing_cents::bigint AS closing_cents, k.type,
        coalesce(k.lines, 0)::bigint AS lines, coalesce(k.cents, 0)::bigint AS cents
 FROM month m LEFT JOIN kind k ON k.month = m.month
-WHERE m.until IS NOT NULL
-ORDER BY m.month DESC, k.type;
+WHERE m.until IS NOT NULL;

@@ -222,6 +222,9 @@ async def test_a_share_and_its_reversal_arrive_in_order(all_cells: Partnered) ->
         await refunds(all_cells.pools[ALA], account_id, [(charge_id, payment_id, 300)])
     assert await all_cells.send(ALA) == 2
     assert await all_cells.post_and_list_shares(BELA, partner) == [100, -30]
+    earned = "SELECT earned_at FROM partner_share WHERE payment_id = $1 ORDER BY number"
+    sent, received = [await all_cells.pools[number].fetch(earned, payment_id) for number in (ALA, BELA)]
+    assert sent == received, "the time for which a share is held begins with its payment, not with its arrival"
 
 
 _KILLED_SENDER = """
@@ -339,7 +342,6 @@ async def test_the_comparison_of_crossed_shares_finds_a_missing_or_altered_share
     account_id, charge_id, payment_id = await all_cells.paid(ALA, 1_000, partner.integrador_code)
     with in_cell(ALA):
         await refunds(all_cells.pools[ALA], account_id, [(charge_id, payment_id, 300)])
-    assert await all_cells.send(ALA) == 2
     async with AsyncExitStack() as stack:
         conns = {number: await connect(all_cells.cells.owner_urls[number]) for number in NUMBERS}
         for conn in conns.values():
@@ -350,6 +352,8 @@ async def test_the_comparison_of_crossed_shares_finds_a_missing_or_altered_share
             received = {number: await find_received(conn) for number, conn in conns.items()}
             return compare_crossed_shares(sent, received, sent)
 
+        assert await compared() == {}, "the shares are in transit"
+        assert await all_cells.send(ALA) == 2
         assert await compared() == {}
         for change in ("DELETE FROM partner_share", "UPDATE partner_share SET share_cents = share_cents - 1"):
             altering = conns[BELA].transaction()

@@ -259,9 +259,15 @@ async def test_two_concurrent_workers_post_to_different_partners_and_each_share_
         both = [one.transaction(), other.transaction()]
         for each in both:
             await each.start()
-        for conn in (one, other):  # Neither waits for the other's uncommitted rows.
+        for conn, partner in zip(
+            (one, other), partners, strict=True
+        ):  # Neither waits for the other's uncommitted rows.
             async with asyncio.timeout(10):
                 assert await post_shares(conn, Mode.PRODUCTION, held=timedelta(0), now=datetime.now(UTC)) == 5
+            posted = await conn.fetchval("SELECT count(*) FROM read_ledger WHERE account_id = $1", partner.account_id)
+            assert posted == 5, "the partner with the oldest share comes first"
+            # The oldest due shares are now the first partner's alone: the other is found among the newest.
+            monkeypatch.setattr("commands.money.partner_shares._WINDOW", 1)
         for each in both:
             await each.commit()
     assert await post_partner_shares(pool) == 0
@@ -298,6 +304,7 @@ async def test_no_share_is_taken_back_before_it_was_given(pool: Pool, merchant: 
     await post_partner_shares(pool)
     charge_id, payment_id = await paid(pool, merchant, 1_000, partner.integrador_code)
     await refunds(pool, merchant, [(charge_id, payment_id, 300)])
+    await paid(pool, merchant, 500, partner.integrador_code)
     monkeypatch.setattr("commands.money.partner_shares.SHARES_MAX", 1)
     async with pool.acquire() as conn:
         slow = conn.transaction()
@@ -306,7 +313,7 @@ async def test_no_share_is_taken_back_before_it_was_given(pool: Pool, merchant: 
         assert await post_partner_shares(pool) == 0, "no share is posted to a partner to whom another worker is posting"
         await slow.rollback()
     await post_partner_shares(pool)
-    assert await ledger_of(pool, partner.account_id) == [("partner_share", 100), ("partner_share", -30)]
+    assert await ledger_of(pool, partner.account_id) == [("partner_share", cents) for cents in (100, -30, 50)]
 
 
 async def test_a_payment_without_partner_runs_no_statement_about_partners(pool: Pool, merchant: UUID) -> None:
@@ -522,6 +529,10 @@ async def test_a_sandbox_share_is_dated_by_the_partners_sandbox_clock(pool: Pool
 async def test_sandbox_shares_are_not_held(pool: Pool, merchant: UUID) -> None:
     partner = await create_partner(pool, 1_000)
     assert partner.account_id is not None
-    await paid(pool, merchant, 10_000, partner.integrador_code, test=True)
+    for test in (True, False):
+        await paid(pool, merchant, 10_000, partner.integrador_code, test=test)
     await _post_due_shares(pool, partner.account_id, held=timedelta(days=180), now=datetime.now(UTC))
     assert await ledger_of(pool, partner.account_id, test=True) == [("partner_share", 1_000)]
+    assert await ledger_of(pool, partner.account_id) == [], (
+        "a share of production is held though one of the sandbox is due"
+    )

@@ -9,7 +9,7 @@ from uuid import UUID
 import openpyxl
 import pytest_asyncio
 
-from domain.instants import SAO_PAULO
+from domain.instants import SAO_PAULO, day_begins
 from runtime.seal import Seal
 from tests.support.dashboard import Books, a_merchant, colleague_in_browser, owner_in_browser, settings_with
 from tests.support.pages import serving
@@ -115,12 +115,14 @@ async def test_the_due_date_report_groups_open_charges_by_days_left_and_expired_
 async def test_the_monthly_report_sums_entries_by_type_and_compares_them_with_the_balance(shop: Any) -> None:
     owner, books, address, merchant = shop
     today = datetime.now(SAO_PAULO).date()
-    past = datetime.now(UTC) - timedelta(days=today.day + 2)
+    begins = day_begins(today.replace(day=1))
+    past = begins - timedelta(milliseconds=1)
     lines = (
         ("payment", 100_00, 100_00, past),
         ("refund", -30_00, 70_00, past),
-        ("withdrawal", -50_00, 20_00, datetime.now(UTC)),
+        ("withdrawal", -50_00, 20_00, begins),
     )
+    await books.paid(await books.charge(9_99, test=True))
     for number, (kind, cents, after, at) in enumerate(lines, 1):
         await insert_ledger_entry(books.pool, books.account_id, number, kind, cents, after, at)
     text = (await owner.opened("/painel/relatorios/meses")).text
@@ -135,6 +137,7 @@ async def test_the_monthly_report_sums_entries_by_type_and_compares_them_with_th
         f" R${NBSP}70,00 confere" in text
     )
     assert text.count("confere") == 2, "no month before the first entry is listed"
+    assert text.index(f"{today:%m/%Y} 1") < text.index(f"{before:%m/%Y} 2"), "the newest first"
     sheet = await owner.http.get(f"{address}/painel/relatorios/meses.xlsx")
     book = openpyxl.load_workbook(BytesIO(await sheet.read()))
     assert [cell.value for cell in book.worksheets[0][3]][3] == 100

@@ -133,6 +133,9 @@ async def test_sums_add_entries_that_are_not_in_the_totals_yet_to_the_kept_total
             (before,) = await ledger_sums(conn, owner, LedgerFilters(created_to=midnight))
             (since,) = await ledger_sums(conn, owner, LedgerFilters(created_from=midnight))
             paid = await payment_sum(conn, owner, PaymentFilters())
+            await conn.execute(  # The total of a day is none of a month, also when the month begins with that day.
+                "INSERT INTO span_entry VALUES ($1, 'day', '2026-03-01', 'payment', 'pix', 7, 700)", account_id
+            )
             (month,) = await settled_months(conn, account_id, noon.date(), noon.date())
         finally:
             await undone.rollback()

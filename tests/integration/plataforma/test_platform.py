@@ -20,7 +20,7 @@ from commands.people.staff import add_staff
 from commands.webhooks.endpoint import set_endpoint
 from domain.brazilian import brl, span
 from domain.instants import SAO_PAULO
-from readmodels.dashboard.platform import bank_state, queues
+from readmodels.dashboard.platform import bank_state, find_merchant, kyc_counts, lanes_in_trouble, queues
 from readmodels.reports.compare import whole
 from readmodels.reports.integrators import find_integrator
 from readmodels.reports.report import ask
@@ -179,20 +179,42 @@ async def test_merchants_are_found_by_id_document_beginning_of_the_name_or_a_per
     shown = f"{document[:2]}.{document[2:5]}.{document[5:8]}/{document[8:12]}-{document[12:]}"
     link = f"/plataforma/lojas/{merchant.account_id}"
     async with colleague_in_browser(pool, address, merchant, "support") as colleague:
-        for text in (str(merchant.account_id), shown, document, "ótica ímpar 100%", colleague.email.upper()):
+        named = ("ótica ímpar 100%", "ótica ímpar 100% & filhos")
+        for text in (str(merchant.account_id), shown, document, *named, colleague.email.upper()):
             seen = await staff.ask("GET", "/plataforma/lojas", params={"busca": text})
             assert link in seen.html, text
     for text in ("ótica impar", "%", "_", "tica", "nobody@example.com", NOBODY, "' OR 1=1 --"):
         seen = await staff.ask("GET", "/plataforma/lojas", params={"busca": text})
         assert (seen.status, link in seen.html) == (200, False), text
     assert (await staff.get("/plataforma/lojas?situacao=nenhuma")).status == 400
-    pending = await a_merchant(pool, "Espera", kyc="pending")
+    states = ["rejected", "pending", "approved"]
+    async with session(pool) as conn:
+        before = await kyc_counts(conn, states)
+        pending = await a_merchant(pool, "Espera", kyc="pending")
+        counted = await kyc_counts(conn, states)
+    assert [each.kyc for each in counted] == states
+    assert [each.merchants - of.merchants for each, of in zip(counted, before, strict=True)] == [0, 1, 0]
     only = await staff.opened("/plataforma/lojas?situacao=pending")
     assert f"/plataforma/lojas/{pending.account_id}" in only.html
     assert link not in only.html
     page = (await staff.opened(link)).text
     assert merchant.dashboard.email in page
     assert shown in page
+    # The balance is that of the merchant's production alone, as is the webhook address its own.
+    await credit_wallet(pool, merchant.account_id, 5_00)
+    other = await a_merchant(pool)
+    await credit_wallet(pool, other.account_id, 7_00)
+    books = Books(pool, merchant.account_id, Seal(SETTINGS.secret_key))
+    await books.paid(await books.charge(9_00, test=True))
+    async with transaction(pool) as conn:
+        await set_endpoint(
+            conn, other.account_id, "https://outra.example/w", allow_private=True, now=datetime.now(UTC),
+            seal=Seal(SETTINGS.secret_key), chance=bytes(32),
+        )  # fmt: skip
+        found = [await find_merchant(conn, account_id=each.account_id) for each in (merchant, other)]
+    assert [each and (each.balance_cents, each.webhook_url) for each in found] == [
+        (5_00, None), (7_00, "https://outra.example/w"),
+    ]  # fmt: skip
 
 
 async def test_a_list_longer_than_a_page_is_paged_to_its_end_and_back(pool: Pool, staff: Person) -> None:
@@ -634,6 +656,8 @@ async def test_failing_or_paused_receivers_and_sandboxes_do_not_count_as_webhook
     )  # fmt: skip
     before = {each.name: each.waiting for each in await queues(conn)}
     assert set(before) >= {"webhooks", "webhooks_failing", "webhooks_held"}
+    lanes = {each.state: each.lanes for each in await lanes_in_trouble(conn)}
+    oldest = datetime(2000, 1, 1, tzinfo=UTC)
 
     async def change_of_queues(*, test: bool, lane: str, state: str = "pending") -> dict[str, int]:
         begun = conn.transaction()
@@ -643,18 +667,24 @@ async def test_failing_or_paused_receivers_and_sandboxes_do_not_count_as_webhook
             " ON CONFLICT (endpoint_id, test) DO UPDATE SET state = excluded.state",
             endpoint.endpoint_id, test, lane,
         )  # fmt: skip
-        await conn.execute(
-            "INSERT INTO webhook_delivery (delivery_id, endpoint_id, account_id, test, event_id, sequence, type, state,"
-            " due_at, created_at) VALUES ($1, $2, $3, $4, $5, 1, 'payment.received', $6, $7, $7)",
-            new_id(), endpoint.endpoint_id, merchant.account_id, test, new_id(), state, now - timedelta(hours=1),
-        )  # fmt: skip
-        after = {each.name: each.waiting for each in await queues(conn)}
+        for days in (1, 0):
+            await conn.execute(
+                "INSERT INTO webhook_delivery (delivery_id, endpoint_id, account_id, test, event_id, sequence, type,"
+                " state, due_at, created_at) VALUES ($1, $2, $3, $4, $5, 1, 'payment.received', $6, $7, $7)",
+                new_id(), endpoint.endpoint_id, merchant.account_id, test, new_id(), state,
+                oldest + timedelta(days=days),
+            )  # fmt: skip
+        after = await queues(conn)
+        now_in_trouble = {each.state: each.lanes for each in await lanes_in_trouble(conn)}
         await begun.rollback()
-        return {name: count - before[name] for name, count in after.items() if count != before[name]}
+        assert now_in_trouble == lanes | ({} if test or lane == "open" else {lane: lanes.get(lane, 0) + 1})
+        changed = {each.name: each.waiting - before[each.name] for each in after if each.waiting != before[each.name]}
+        assert [each.due_at for each in after if each.name in changed] == [oldest] * len(changed)
+        return changed
 
-    assert await change_of_queues(test=False, lane="open") == {"webhooks": 1}
-    assert await change_of_queues(test=False, lane="broken") == {"webhooks_failing": 1}
-    assert await change_of_queues(test=False, lane="paused", state="held") == {"webhooks_held": 1}
+    assert await change_of_queues(test=False, lane="open") == {"webhooks": 2}
+    assert await change_of_queues(test=False, lane="broken") == {"webhooks_failing": 2}
+    assert await change_of_queues(test=False, lane="paused", state="held") == {"webhooks_held": 2}
     for state in ("pending", "held"):
         assert await change_of_queues(test=True, lane="broken", state=state) == {}
     assert [span(timedelta(seconds=each)) for each in (59, 2339, 9000, 400_000)] == ["59 s", "38 min", "2 h", "4 dias"]
@@ -688,9 +718,54 @@ async def test_the_first_page_counts_orders_and_hints_that_wait_in_production(co
         assert await change(kind=kind, test=True) == ({}, 0), kind
         assert await change(kind=kind, state="working") == ({}, 1), kind
         assert await change(kind=kind, test=True, state="working") == ({}, 0), kind
-    for about in ("E1", "boleto:1"):
+    # Of each queue three items, the first due on the first day of 2000; others of that day are sent, held or of tests.
+    blocked_id = (
+        await create_merchant(conn, name="Loja", address=True, kyc="pending", now=datetime.now(UTC))
+    ).account_id
+    for owner_id, ordered, status, test, state, days in (
+        (account_id, "boleto_register", "pending", False, "waiting", 1),
+        (account_id, "boleto_write_off", "pending", False, "waiting", 0),
+        (account_id, "boleto_write_off", "pending", False, "waiting", 2),
+        (account_id, "withdrawal_send", "pending", False, "waiting", 1),
+        (account_id, "withdrawal_send", "pending", False, "waiting", 0),
+        (blocked_id, "withdrawal_send", "processing", False, "waiting", 2),
+        (blocked_id, "withdrawal_send", "pending", False, "waiting", -1),
+        (account_id, "withdrawal_send", "pending", True, "waiting", -1),
+        (account_id, "withdrawal_send", "pending", False, "working", -1),
+    ):
         await conn.execute(
-            "INSERT INTO bank_hint (bank, about, txid, received_at, due_at) VALUES ('001', $1, '', now(), now())", about
-        )
-    after = {each.name: each.waiting for each in await queues(conn)}
-    assert after["bank_hints"] - before["bank_hints"] == 2
+            "WITH w AS (INSERT INTO withdrawal (account_id, withdrawal_id, status, version, amount_cents, created_at)"
+            " VALUES ($2, $1, $3, 1, 100, now()))"
+            " INSERT INTO bank_order (order_id, account_id, test, bank, kind, request, state, due_at, created_at)"
+            " VALUES ($1, $2, $4, '001', $5, '{}', $6, timestamptz '2000-01-01 00:00+00' + $7, now())",
+            new_id(), owner_id, status, test, ordered, state, timedelta(days=days),
+        )  # fmt: skip
+    for about, days in (("E1", 1), ("boleto:1", 0), ("boleto:2", 2)):
+        await conn.execute(
+            "INSERT INTO bank_hint (bank, about, txid, received_at, due_at)"
+            " VALUES ('001', $1, '', now(), timestamptz '2000-01-01 00:00+00' + $2)", about, timedelta(days=days),
+        )  # fmt: skip
+    for state, days in (("waiting", 1), ("waiting", 0), ("waiting", 2), ("sent", -1)):
+        await conn.execute(
+            "INSERT INTO mail (mail_id, account_id, charge_id, kind, to_sealed, to_hash, state, due_at, created_at)"
+            " VALUES ($1, $2, $1, 'charge', '', '', $3, timestamptz '2000-01-01 00:00+00' + $4, now())",
+            new_id(), account_id, state, timedelta(days=days),
+        )  # fmt: skip
+    waiting = {each.name: (each.waiting - before[each.name], each.due_at) for each in await queues(conn)}
+    for name in ("bank_boletos", "bank_withdrawals", "bank_hints", "mails"):
+        assert waiting[name] == (3, datetime(2000, 1, 1, tzinfo=UTC)), name
+
+
+async def test_the_first_page_shows_the_reconciliation_of_pix_and_the_locations_of_production(conn: Any) -> None:
+    locations = (await bank_state(conn)).locations
+    await conn.execute(
+        "INSERT INTO pix_location (test, bank, location_ids, locations) VALUES (false, '001', '{1, 2}', '{a, b}'),"
+        " (false, '001', '{3}', '{c}'), (true, '001', '{4}', '{d}')"
+    )
+    await conn.execute(
+        "INSERT INTO bank_reconciled (bank, method, pass, until, goal, width_s) VALUES"
+        " ('x', 'pix', 'new', '2000-01-02', now(), 1), ('y', 'pix', 'new', '2000-01-03', now(), 1),"
+        " ('x', 'boleto', 'new', '2000-01-01', now(), 1), ('x', 'pix', 'again', '2000-01-01', now(), 1)"
+    )
+    state = await bank_state(conn)
+    assert (state.locations - locations, state.reconciled_until) == (3, datetime(2000, 1, 2, tzinfo=UTC))

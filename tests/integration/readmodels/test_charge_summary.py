@@ -18,7 +18,7 @@ from commands.charges.expire import expire_account
 from commands.charges.pay import Confirmation, confirm_payments
 from commands.sandbox_clock import advance_clock
 from domain.boleto.codes import FIRST_DUE, LAST_DUE
-from domain.instants import SAO_PAULO, day_begins
+from domain.instants import SAO_PAULO, day_begins, day_ends
 from domain.merchants.fees import NO_FEES
 from domain.mode import Mode, Owner
 from domain.money import reais
@@ -28,7 +28,8 @@ from readmodels.dashboard.overview import standing
 from readmodels.money.ledger import LedgerFilters, ledger_sums
 from readmodels.money.payment_list import PaymentFilters, payment_sum
 from readmodels.reports.fold import fold_up_to, wait_for_horizon
-from readmodels.reports.merchant import ages, settled_months
+from readmodels.reports.merchant import CohortOutcome, ages, outcomes, settled_months
+from readmodels.reports.report import By
 from runtime.postgres import Pool, open_pool, transaction
 from runtime.seal import Seal
 from tests.integration.readmodels.test_plans import Explained
@@ -202,16 +203,21 @@ async def test_sums_by_due_date_count_a_boleto_at_its_changed_due_date(
     account_id, now = await make_account(own_pool), datetime.now(UTC)
     owner, today = Owner(account_id, mode), now.astimezone(SAO_PAULO).date()
     boleto, _ = await issue(own_pool, account_id, 2, mode)
+    of_others = [
+        *await issue(own_pool, account_id, 1, Mode.of(not mode.test)),
+        *await issue(own_pool, await make_account(own_pool), 1, mode),
+    ]
     await own_owner.execute("ALTER TABLE journal DISABLE TRIGGER journal_is_append_only")
     kind = json.dumps({"payment_method": "boleto", "due_date": today.isoformat()})
     await own_owner.execute(
         "UPDATE journal SET payload = jsonb_set(payload, '{charge}', payload -> 'charge' || $1::text::jsonb)"
-        " WHERE charge_id = $2",
-        kind, boleto,
+        " WHERE charge_id = ANY($2)",
+        kind, [boleto, *of_others],
     )  # fmt: skip
     await own_pool.execute(
-        "UPDATE read_charge SET payment_method = 'boleto', due_date = $1 WHERE charge_id = $2", today, boleto
-    )
+        "UPDATE read_charge SET payment_method = 'boleto', due_date = $1 WHERE charge_id = ANY($2)",
+        today, [boleto, *of_others],
+    )  # fmt: skip
 
     async def due(first: int | None, last: int | None) -> int:
         bounds = [None if days is None else today + timedelta(days=days) for days in (first, last)]
@@ -287,6 +293,47 @@ async def test_totals_that_lag_too_far_behind_are_not_used(own_pool: Pool, monke
     )
     monkeypatch.setattr(spans, "LAG_ROWS_MAX", 0)
     assert await sums_by_status(own_pool, account_id) == {"pending": (3, "31.50")}
+
+
+async def test_outcomes_are_counted_from_the_charges_while_the_totals_lag_too_far_behind(
+    own_pool: Pool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    account_id, last = await make_account(own_pool), datetime.now(SAO_PAULO).date() - timedelta(days=1)
+    first, mode = last - timedelta(days=1), Mode.PRODUCTION
+    statuses = ["paid", "refunded", "pending", *["expired"] * 2, *["cancelled"] * 3, *["failed"] * 4]
+    made = [
+        *await issue(own_pool, account_id, len(statuses) + 1),
+        *await issue(own_pool, account_id, 1, Mode.SANDBOX),
+        *await issue(own_pool, await make_account(own_pool), 1),
+    ]
+    last_instant, after = day_ends(last) - timedelta(milliseconds=1), day_ends(last)
+    at = [day_begins(first), *[last_instant] * (len(statuses) - 1), after, last_instant, last_instant]
+    await own_pool.executemany(
+        "UPDATE read_charge SET status = $2, amount_cents = $3, created_at = $4 WHERE charge_id = $1",
+        [
+            (charge_id, status, 10**number, when)
+            for number, (charge_id, status, when) in enumerate(zip(made, [*statuses, *["failed"] * 3], at, strict=True))
+        ],
+    )
+    monkeypatch.setattr(spans, "LAG_ROWS_MAX", -1)
+    async with own_pool.acquire() as conn:
+        found = await outcomes(conn, Owner(account_id, mode), first, last, By.DAY)
+    assert found == [
+        CohortOutcome(
+            day=last,
+            issued=11,
+            issued_cents=111_111_111_110,
+            paid=1,
+            paid_cents=10,
+            open=1,
+            expired=2,
+            cancelled=3,
+            failed=4,
+        ),
+        CohortOutcome(
+            day=first, issued=1, issued_cents=1, paid=1, paid_cents=1, open=0, expired=0, cancelled=0, failed=0
+        ),
+    ]
 
 
 async def test_the_overview_sums_all_open_charges_however_many_they_are(own_pool: Pool) -> None:

@@ -5,7 +5,7 @@ import asyncio
 import time
 from collections import Counter
 from collections.abc import AsyncIterator
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, date, datetime, timedelta
 from types import SimpleNamespace
 from typing import Any, NamedTuple
 from uuid import UUID
@@ -141,9 +141,16 @@ async def test_a_month_made_late_takes_its_events_from_the_default_partition(con
     account_id, at = new_id(), datetime(2033, 5, 31, 23, 59, 59, 999_000, tzinfo=UTC)
     await record_event(conn, account_id, 1, at)
     await record_event(conn, account_id, 2, at + timedelta(milliseconds=1))
-    assert await make(conn, parent="read_event_sandbox", first=at.date(), last=at.date(), moved_max=MOVED_MAX) >= 1
+    assert await make(conn, parent="read_event_sandbox", first=at.date(), last=at.date(), moved_max=1) >= 1
     assert await month_of(conn, account_id, 1) == "read_event_sandbox_2033_05"
     assert await month_of(conn, account_id, 2) == "read_event_sandbox_other"
+    # Its first instant belongs to a month, as does the first of all ids of its first millisecond.
+    assert await make(conn, parent="read_event_sandbox", first=at.date(), last=date(2033, 6, 1), moved_max=1) == 1
+    assert await month_of(conn, account_id, 2) == "read_event_sandbox_2033_06"
+    june = UUID(int=int(datetime(2033, 6, 1, tzinfo=UTC).timestamp() * 1000) << 80)
+    assert await conn.fetchval("SELECT month_begins('2033-06-01', true)") == str(june)
+    last = UUID(int=june.int - (1 << 80) | 7 << 76)  # a UUIDv7 of the millisecond before
+    assert await conn.fetchval("SELECT instant_of_id($1)", last) == at
 
 
 async def test_months_are_made_ahead_and_made_once(conn: Any) -> None:
@@ -173,7 +180,16 @@ async def _a_month_leaves(conn: Any) -> None:
     await record_event(conn, account_id, 2, now - EVENTS_KEPT + timedelta(days=1))
     await record_event(conn, account_id, 3, now)
     assert await feed_sequences(conn, account_id) == [1, 2, 3]
-    assert await detach_feed(conn, kept=EVENTS_KEPT) >= 1
+    begins_at = "SELECT begins_at FROM feed_begin"
+    tried = conn.transaction()
+    await tried.start()
+    await conn.execute("UPDATE feed_begin SET begins_at = $1", now)
+    assert await detach_feed(conn, kept=EVENTS_KEPT) >= 2
+    assert await conn.fetchval(begins_at) == now, "an older month that was made late does not move the beginning back"
+    await tried.rollback()
+    assert await detach_feed(conn, kept=EVENTS_KEPT) >= 2
+    first_kept = (now - EVENTS_KEPT).replace(day=1, hour=0, minute=0, second=0, microsecond=0)
+    assert await conn.fetchval(begins_at) == first_kept
     assert await feed_sequences(conn, account_id) == [2, 3]
     kept = await conn.fetchval(
         f"SELECT count(*) FROM read_event_sandbox_archive_{old:%Y_%m} WHERE account_id = $1",  # noqa: S608
@@ -190,13 +206,21 @@ async def _a_month_leaves(conn: Any) -> None:
 
 async def test_months_that_merchants_may_still_read_can_be_neither_detached_nor_dropped(own: Own) -> None:
     before = await feed_months(own.pool)
-    for table in ("read_event_production", "read_event_sandbox", "webhook_attempt"):
+    of_the_bank = ("bank_order_done", "bank_hint_done")
+    for table in set(MONTHLY) - set(of_the_bank):
         with pytest.raises(asyncpg.RaiseError, match="400 days"):
             await own.pool.execute("SELECT detach_months($1, now() - interval '398 days')", table)
     with pytest.raises(asyncpg.RaiseError, match="400 days"):
         await own.pool.execute("SELECT drop_months('webhook_attempt', now())")
-    with pytest.raises(asyncpg.RaiseError, match="are kept"):
-        await own.pool.execute("SELECT drop_months('read_event_production', now() - interval '500 days')")
+    for table in ("read_event_production", "read_event_sandbox", *of_the_bank):
+        with pytest.raises(asyncpg.RaiseError, match="are kept"):
+            await own.pool.execute("SELECT drop_months($1, now() - interval '500 days')", table)
+    for call in (
+        "make_months('webhook_delivery', now()::date, now()::date)",
+        "detach_months('webhook_delivery', now())",
+    ):
+        with pytest.raises(asyncpg.RaiseError, match="is not partitioned by month"):
+            await own.pool.execute(f"SELECT {call}")
     assert await feed_months(own.pool) == before
 
 
@@ -387,7 +411,8 @@ async def test_the_outcome_of_an_order_is_stored_and_archived_with_the_month_of_
     """The outcome of an order that stayed open for longer than outcomes are kept is still stored."""
     now = datetime.now(UTC)
     old = now - timedelta(days=470)
-    ids = [order_id_of(old), order_id_of(old + timedelta(days=32)), order_id_of(now), order_id_of(old)]
+    without_month = UUID("00000000-0000-4000-8000-000000000001")
+    ids = [order_id_of(old), order_id_of(old + timedelta(days=32)), order_id_of(now), order_id_of(old), without_month]
     for order_id in ids:
         await own.pool.execute(_PLACED, order_id, now)
 
@@ -409,11 +434,14 @@ async def test_the_outcome_of_an_order_is_stored_and_archived_with_the_month_of_
     assert await end(ids[2]) == f"bank_order_done_{now:%Y_%m}"
     async with own.pool.acquire() as conn:
         assert [await look(conn, each) is not None for each in ids[:3]] == [False, True, True]
-    # An archived month is not made a second time.
-    assert await end(ids[3]) == "bank_order_done_other"
+    # Neither is an archived month made a second time, nor any month for an id that names none.
+    for order_id in ids[3:]:
+        assert await end(order_id) == "bank_order_done_other"
     await keep_months(own.worker)
-    async with own.pool.acquire() as conn:
-        assert await look(conn, ids[3]) is not None
+    lying = await own.pool.fetch(
+        "SELECT order_id FROM bank_order_done WHERE tableoid = 'bank_order_done_other'::regclass"
+    )
+    assert {row["order_id"] for row in lying} == set(ids[3:])
 
 
 async def test_bank_orders_and_hints_are_kept_for_the_configured_number_of_days(own: Own) -> None:

@@ -233,6 +233,8 @@ async def test_a_chain_recomputed_after_a_change_has_another_head(pool: Pool, ow
     assert await count_broken_blocks(pool) == 0, "the new chain must be consistent in itself"
     async with pool.acquire() as conn:
         now_there = await seal_at(conn, chain=Chain.JOURNAL, last_id=kept.last_id)
+        assert await seal_at(conn, chain=Chain.AUDIT, last_id=kept.last_id) is None
+        assert await seal_at(conn, chain=Chain.JOURNAL, last_id=kept.last_id - 1) is None
     assert now_there is not None
     assert now_there.digest != kept.digest
 

@@ -16,7 +16,6 @@ import sql
 from domain.instants import SAO_PAULO
 from readmodels.verify import verify
 from runtime.coordination.clocks import compare_clocks
-from runtime.ids import new_id
 from runtime.jobs import Jobs
 from runtime.local.ports import free_port
 from runtime.metrics import DatabaseMeter
@@ -57,9 +56,59 @@ _SEED = (
            + n * interval '1 s', '2026-05-01'
     FROM generate_series(1, 3012) n
     """,
+    # One order for each lane and mode that has none yet.
+    """
+    INSERT INTO bank_order (order_id, account_id, charge_id, test, bank, kind, request, state, due_at, created_at)
+    SELECT md5(kind || test)::uuid, '00000000-0000-0000-0000-000000000001', md5(kind || test)::uuid, test, '001', kind,
+           '{}', 'waiting', timestamptz '2026-05-30' + place * interval '1 s', '2026-05-01'
+    FROM unnest(ARRAY['cob_remove', 'boleto_register', 'boleto_write_off', 'boleto_reconcile', 'refund_transfer'])
+         WITH ORDINALITY AS k (kind, place) CROSS JOIN (VALUES (true), (false)) AS m (test)
+    """,
+    # Being sent before its account was blocked: it waits for workers.
+    """
+    INSERT INTO withdrawal (account_id, withdrawal_id, status, version, amount_cents, created_at)
+    VALUES ('00000000-0000-0000-0000-000000000002', md5('w')::uuid, 'processing', 1, 1000, '2026-05-01')
+    """,
+    """
+    INSERT INTO bank_order (order_id, account_id, charge_id, test, bank, kind, request, state, due_at, created_at)
+    VALUES (md5('w')::uuid, '00000000-0000-0000-0000-000000000002', md5('w')::uuid, false, '001', 'withdrawal_send',
+            '{}', 'waiting', '2026-05-30', '2026-05-01')
+    """,
+    """
+    INSERT INTO webhook_endpoint (endpoint_id, account_id, url, secret_sealed, kinds, created_at)
+    SELECT account_id, account_id, 'https://loja.example/', '', '{}', '2026-05-01' FROM account
+    """,
+    # Both receivers fail in production only: one is broken, the other blocked until later. A sandbox was blocked until
+    # just now.
+    """
+    INSERT INTO webhook_lane (endpoint_id, test, state, blocked_until)
+    VALUES ('00000000-0000-0000-0000-000000000001', true, 'open', NULL),
+           ('00000000-0000-0000-0000-000000000001', false, 'broken', NULL),
+           ('00000000-0000-0000-0000-000000000002', true, 'open', '2026-05-31 23:59:59'),
+           ('00000000-0000-0000-0000-000000000002', false, 'open', '2026-06-01 00:00:01')
+    """,
+    # Of each lane: as many due as its number, the first of them after as many seconds; one held, and one not due yet.
+    """
+    INSERT INTO webhook_delivery (delivery_id, endpoint_id, account_id, test, event_id, sequence, type, state, due_at,
+                                  created_at)
+    SELECT gen_random_uuid(), endpoint_id, endpoint_id, test, gen_random_uuid(), n, 'payment.received',
+           CASE n WHEN 0 THEN 'held' ELSE 'pending' END,
+           CASE n WHEN 9 THEN timestamptz '2026-07-01' ELSE timestamptz '2026-05-30' + n * place * interval '1 s' END,
+           '2026-05-01'
+    FROM (SELECT *, row_number() OVER (ORDER BY endpoint_id, test) AS place FROM webhook_lane) AS l
+    CROSS JOIN generate_series(0, 9) AS n WHERE n <= place OR n = 9
+    """,
+    """
+    INSERT INTO schedule (account_id, schedule_id, status, created_at, payment_method, amount_cents, frequency,
+                          first_due_date, issue_days_before, send_email, payer_sealed, look_at, ordered)
+    SELECT '00000000-0000-0000-0000-000000000001', md5(status || ordered || day)::uuid, status, '2026-05-01', 'pix',
+           100, 'monthly', '2026-05-01', 5, false, '', day::timestamptz, ordered
+    FROM (VALUES ('active', false, '2026-05-30'), ('active', false, '2026-05-31'), ('active', false, '2026-06-02'),
+                 ('active', true, '2026-05-01'), ('paused', false, '2026-05-01')) AS s (status, ordered, day)
+    """,
     """
     INSERT INTO bank_hint (bank, about, txid, received_at, due_at)
-    SELECT '001', 'E' || n, n::text, '2026-05-01',
+    SELECT '001', CASE n % 2 WHEN 0 THEN 'E' ELSE 'boleto:' END || n, n::text, '2026-05-01',
            CASE WHEN n > 3000 THEN timestamptz '2026-07-01' ELSE '2026-05-01' END + n * interval '1 s'
     FROM generate_series(1, 3001) n
     """,
@@ -70,6 +119,7 @@ _SEED = (
            '2026-05-01', CASE WHEN n > 3000 THEN timestamptz '2026-07-01' ELSE '2026-05-02' END + n * interval '1 s'
     FROM generate_series(1, 3001) n
     """,
+    "UPDATE charge SET status = 'expired' WHERE charge_id = md5('c1')::uuid",
     """
     INSERT INTO mail_request (charge_id, account_id, due_at)
     SELECT md5('c' || n)::uuid, '00000000-0000-0000-0000-000000000001',
@@ -94,12 +144,46 @@ _SEED = (
            '00000000-0000-0000-0000-000000000001', 1000, 100, 10, timestamptz '2025-01-01' + n * interval '1 minute'
     FROM generate_series(1, 3000) n
     """,
+    # One of each mode after its holding period, one in it, one already posted; and those of a partner in cell 1.
+    """
+    INSERT INTO partner_share (share_id, account_id, test, payment_id, integrador_code, partner_id, amount_cents,
+                               share_bps, share_cents, earned_at, posted_at, sent_to)
+    SELECT md5(s::text)::uuid, '00000000-0000-0000-0000-000000000001', test, md5(s::text)::uuid, 'INTG-ABCDEF',
+           CASE WHEN away THEN '00000000-0000-7001-8000-000000000000' ELSE '00000000-0000-0000-0000-000000000001' END
+           ::uuid, 1000, 100, 10, earned::timestamptz, CASE WHEN posted THEN now() END, CASE WHEN away THEN 1 END
+    FROM (VALUES (false, '2025-12-03', false, false), (false, '2025-12-04', false, false),
+                 (true, '2026-05-31', false, false), (false, '2024-01-01', true, false),
+                 (true, '2024-01-01', true, false), (false, '2024-01-01', true, true),
+                 (false, '2024-02-01', false, true), (true, '2024-02-02', false, true))
+         AS s (test, earned, posted, away)
+    """,
     """
     INSERT INTO journal (account_id, test, charge_id, version, kind, recorded_at, actor, request_id, payload)
     SELECT '00000000-0000-0000-0000-000000000001', true, md5('c' || n)::uuid, 1, 'charge.created',
            timestamptz '2026-05-01' + n * interval '1 s', 'test', 'r', '{}' FROM generate_series(1, 3000) n
     """,
+    # Three rows of the journal and two of the audit log are sealed, each chain in two blocks; four are in the totals.
+    """
+    INSERT INTO seal (chain, last_id, rows, digest)
+    VALUES ('journal', 1, 1, ''), ('journal', 3, 2, ''), ('audit', 1, 1, ''), ('audit', 2, 1, '')
+    """,
+    "UPDATE report_position SET journal_id = 4",
+    """
+    INSERT INTO audit (audit_id, account_id, email, at, action, facts, address_hash, request_id)
+    SELECT gen_random_uuid(), gen_random_uuid(), 'ana@example.com', timestamptz '2026-05-01' + n * interval '1 s',
+           'account.approved', '{}', '', 'r' FROM generate_series(1, 4) n
+    """,
 )  # fmt: skip
+
+# With 100 differences.
+_VERIFIED = """
+WITH v AS (
+    INSERT INTO verification (scope, nightly, feed_begins_at, ended_at) VALUES ($1::text::jsonb, false, '-infinity', $2)
+    RETURNING verification_id
+)
+INSERT INTO verification_difference (verification_id, part, slice, began, "table", what, rows)
+SELECT verification_id, 'journal', 1, '', 'journal', 'x', 100 FROM v
+"""
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="session")
@@ -135,32 +219,45 @@ async def test_a_backlog_is_measured_from_the_first_entries_of_an_index(full: Po
 
 async def test_each_backlog_reports_how_many_wait_and_since_when_the_oldest_waits(full: Pool) -> None:
     async with full.acquire() as conn:
-        found = {(each.queue, each.mode): each for each in await queues(conn, now=NOW, held=timedelta(days=180))}
+        found = {
+            (each.queue, each.mode): (each.waiting, each.oldest)
+            for each in await queues(conn, now=NOW, held=timedelta(days=180))
+        }
     # Orders alternate between the modes, and every third is of PIX. Rows beyond ROWS are not due yet, or leased.
+    late_s = 29 * 86_400
     first_s = {
-        ("bank_orders_pix", "production"): (ROWS // 6, 3),
-        ("bank_orders_pix", "test"): (ROWS // 6, 6),
-        ("bank_orders_refund", "production"): (ROWS // 3, 1),
-        ("bank_orders_refund", "test"): (ROWS // 3, 2),
-        ("bank_orders_withdrawal", "production"): (1, 4),
+        ("bank_orders_pix", "production"): (ROWS // 6 + 1, 3),
+        ("bank_orders_pix", "test"): (ROWS // 6 + 1, 6),
+        ("bank_orders_refund", "production"): (ROWS // 3 + 1, 1),
+        ("bank_orders_refund", "test"): (ROWS // 3 + 1, 2),
+        ("bank_orders_boleto", "production"): (3, late_s + 2),
+        ("bank_orders_boleto", "test"): (3, late_s + 2),
+        ("bank_orders_withdrawal", "production"): (2, 4),
         ("bank_hints", "all"): (ROWS, 1),
-        ("journal_seal", "all"): (ROWS, 1),
-        ("reports", "all"): (ROWS, 1),
-        ("expiry", "all"): (ROWS, 86_401),
+        ("webhooks", "test"): (2 + 4, late_s + 2),
+        ("webhooks_of_failing_receivers", "production"): (1 + 3, late_s + 1),
+        ("schedules", "all"): (2, late_s),
+        ("journal_seal", "all"): (ROWS - 3, 4),
+        ("audit_seal", "all"): (2, 3),
+        ("reports", "all"): (ROWS - 4, 5),
+        ("expiry", "all"): (ROWS - 1, 86_402),
         ("mail_writing", "all"): (ROWS, 86_401),
         ("mail", "all"): (1, 86_400),
     }
     begins = datetime(2026, 5, 1, tzinfo=UTC)
-    assert {key: (found[key].waiting, found[key].oldest) for key in first_s} == {
+    expected: dict[tuple[str, str], tuple[int, datetime | None]] = {
         key: (waiting, begins + timedelta(seconds=after_s)) for key, (waiting, after_s) in first_s.items()
     }
-    for empty in (("bank_orders_boleto", "test"), ("audit_seal", "all")):
-        assert (found[empty].waiting, found[empty].oldest) == (0, None)
-    held = found["partner_shares", "production"].oldest
-    assert held is not None
-    assert held >= datetime(2025, 1, 1, tzinfo=UTC) + timedelta(days=180), (
-        "a partner's share is due once its holding time is over"
-    )
+    earned = datetime(2025, 1, 1, tzinfo=UTC)
+    expected |= {
+        # A partner's share is due once its holding time is over; in the sandbox there is none.
+        ("partner_shares", "production"): (ROWS // 2 + 1, earned + timedelta(days=180, minutes=1)),
+        ("partner_shares", "test"): (ROWS // 2 + 1, earned + timedelta(minutes=2)),
+        ("partner_shares_away", "all"): (2, datetime(2024, 2, 1, tzinfo=UTC)),
+    }
+    empty = [("bank_orders_withdrawal", "test"), ("webhooks", "production"), ("webhooks_of_failing_receivers", "test")]
+    expected |= dict.fromkeys(empty, (0, None))
+    assert found == expected
 
 
 class _NoJobs(Jobs):
@@ -213,22 +310,45 @@ async def test_gauges_show_open_suspense_and_differences_in_the_books(workers: l
     first, _ = workers
     async with session(first.pool) as conn:
         await conn.execute(
-            "INSERT INTO suspense (suspense_id, bank, kind, source, amount_cents, received_at, found_at)"
-            " VALUES ($1, '001', 'pix_without_txid', 'E1', 1234, now(), now())",
-            new_id(),
+            "INSERT INTO suspense (suspense_id, bank, kind, source, amount_cents, received_at, found_at, state,"
+            " settled_at, return_reference)"
+            " SELECT gen_random_uuid(), '001', 'pix_without_txid', 'E' || cents, cents, now() - h * interval '1 hour',"
+            " now(), CASE WHEN h = 9 THEN 'returned' ELSE 'open' END, CASE h WHEN 9 THEN now() END,"
+            " CASE h WHEN 9 THEN 'D1' END FROM (VALUES (1234, 2), (5, 1), (70000, 9)) AS s (cents, h)"
         )
         await conn.execute(
             "INSERT INTO report_cohort (account_id, day, payment_method, status, charges, cents)"
-            " VALUES ($1, '2026-01-01', 'pix', 'paid', 3, 300)",
+            " VALUES ($1, '2026-01-01', 'pix', 'paid', 3, 300), ($1, '2026-01-02', 'pix', 'paid', 3, 300)",
             UUID(int=7),
         )
-    assert await verify(first.settings.database_url)
+        await conn.execute(_VERIFIED, "{}", datetime(2026, 1, 1, tzinfo=UTC))
+    differences = sum(each.rows for each in await verify(first.settings.database_url))
+    assert differences > 0
+    async with session(first.pool) as conn:
+        # Begun later, but unfinished or about a part of the rows.
+        for scope in ("account_id", "since", "until"):
+            await conn.execute(_VERIFIED, f'{{"{scope}": "x"}}', datetime(2026, 1, 1, tzinfo=UTC))
+        await conn.execute(_VERIFIED, "{}", None)
+        await conn.execute(
+            "INSERT INTO seal (chain, last_id, rows, digest, sealed_at) VALUES ('journal', 1, 1, '', '2026-01-01'),"
+            " ('journal', 2, 1, '', '2026-01-02'), ('audit', 3, 1, '', '2026-01-03')"
+        )
+        await conn.execute(
+            "INSERT INTO journal (account_id, test, version, kind, recorded_at, actor, request_id, payload)"
+            " SELECT $1, true, 1, 'charge.created', now(), 'test', 'r', '{}' FROM generate_series(1, 3)",
+            UUID(int=7),
+        )
     await measure(first)
-    assert gauge("quita_suspense_open_cents", cell="0") == 1234
-    assert gauge("quita_queue_waiting", cell="0", queue="suspense", mode="production") == 1
-    assert (gauge("quita_verify_differences", cell="0") or 0) > 0
+    assert gauge("quita_suspense_open_cents", cell="0") == 1239
+    assert gauge("quita_queue_waiting", cell="0", queue="suspense", mode="production") == 2
+    oldest_s = gauge("quita_queue_oldest_seconds", cell="0", queue="suspense", mode="production")
+    assert oldest_s == pytest.approx(2 * 3600, abs=120)
+    assert gauge("quita_verify_differences", cell="0") == differences
     completed = gauge("quita_verify_completed_timestamp_seconds", cell="0") or 0
     assert abs(completed - datetime.now(UTC).timestamp()) < 60
+    sealed = datetime(2026, 1, 2, tzinfo=UTC).timestamp()
+    assert gauge("quita_journal_sealed_timestamp_seconds", cell="0") == sealed
+    assert gauge("quita_queue_waiting", cell="0", queue="journal_seal", mode="all") == 1
 
 
 async def test_the_books_are_verified_once_each_night_by_one_worker_slice_by_slice(workers: list[Context]) -> None:
