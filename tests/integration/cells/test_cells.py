@@ -21,6 +21,7 @@ from banks.banco_do_brasil.nosso_numero import number_at_bank
 from banks.received import ReceivedPix
 from cli.run.asgi_front import Front, make_front
 from cli.run.cells import ServedCell
+from commands.mail import stop_token
 from commands.people.staff import add_staff
 from domain.errors import Code, Refused
 from runtime.cells.directory import Addresses, Cell, WrongCell, check_cell
@@ -212,6 +213,19 @@ async def test_the_link_to_a_new_password_is_mailed_by_the_cell_of_the_person(ce
     assert asked.status == 200
     async with cells.pool(BELA) as pool:
         assert await pool.fetchval("SELECT count(*) FROM mail WHERE kind = 'access'") == 1
+
+
+async def test_the_link_that_stops_mails_leads_to_the_cell_of_the_merchant(cells: Cells) -> None:
+    """Also where a cell was chosen for another page: the link of a mail names its own."""
+    merchant, payer = cells.merchants[BELA].account_id, secrets.token_hex(16)
+    link = f"/correio/parar/{stop_token(merchant, payer, cells.seal)}"
+    for headers in ([], [(b"cookie", b"celula=ala")]):
+        assert (await cells.api.ask("GET", link, headers=headers)).status == 200
+        assert (
+            await cells.api.ask("POST", link, headers=[FORM, *headers], body=b"List-Unsubscribe=One-Click")
+        ).status == 200
+    async with cells.pool(BELA) as pool:
+        assert await pool.fetchval("SELECT count(*) FROM mail_stop WHERE account_id = $1", merchant) == 1
 
 
 def callback_body(*charges: Any) -> bytes:
