@@ -24,7 +24,8 @@ _STOP_LINK: Final = "/correio/parar/"
 """The link that stops a payer's mails (web/mail.py). Its token names the cell, so no choice applies to it."""
 CHOICE: Final = "celula"
 """The parameter that names a cell, and the cookie that keeps it until the form is sent."""
-EMAIL_FORMS: Final = frozenset(("/painel/entrar", "/painel/recuperar"))
+SIGN_IN: Final = "/painel/entrar"
+EMAIL_FORMS: Final = frozenset((SIGN_IN, "/painel/recuperar"))
 """Forms sent before sign-in: they carry an e-mail address and no cell number."""
 
 

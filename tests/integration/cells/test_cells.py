@@ -21,7 +21,8 @@ from banks.banco_do_brasil.nosso_numero import number_at_bank
 from banks.received import ReceivedPix
 from cli.run.asgi_front import Front, make_front
 from cli.run.cells import ServedCell
-from commands.mail import stop_token
+from commands.mail import address_hash, stop_token
+from commands.people.invitations import invite
 from commands.people.staff import add_staff
 from domain.errors import Code, Refused
 from runtime.cells.directory import Addresses, Cell, WrongCell, check_cell
@@ -203,16 +204,45 @@ async def test_concurrent_sign_ins_search_the_cells_with_bounded_concurrency(cel
     assert 0 < most <= 4 * others
 
 
-async def test_the_link_to_a_new_password_is_mailed_by_the_cell_of_the_person(cells: Cells) -> None:
-    dashboard = cells.merchants[BELA].dashboard
+async def ask_for_new_password(cells: Cells, email: str) -> None:
     form = await cells.api.get("/painel/recuperar", token=None)
     cookies = b"; ".join(value.split(b";")[0] for name, value in form.headers if name == b"set-cookie")
     csrf = form.body.decode().partition('name="csrf" value="')[2].partition('"')[0]
-    body = urlencode({"csrf": csrf, "email": dashboard.email}).encode()
+    body = urlencode({"csrf": csrf, "email": email}).encode()
     asked = await cells.api.ask("POST", "/painel/recuperar", headers=[FORM, (b"cookie", cookies)], body=body)
     assert asked.status == 200
-    async with cells.pool(BELA) as pool:
-        assert await pool.fetchval("SELECT count(*) FROM mail WHERE kind = 'access'") == 1
+
+
+async def test_the_link_to_a_new_password_is_mailed_by_each_cell_of_the_person(cells: Cells) -> None:
+    """A person of ALA and, under the same e-mail, of home; in BELA, whose link has expired, only invited."""
+    email = f"ana.{secrets.token_hex(4)}@example.com"
+    for number in (HOME, ALA):
+        merchant = await cells.merchant(number)
+        async with cells.pool(number) as pool:
+            await pool.execute("UPDATE dashboard_user SET email = $1 WHERE email = $2", email, merchant.dashboard.email)
+    async with cells.pool(BELA) as pool, pool.acquire() as conn:
+        inviting = cells.merchants[BELA]
+        by = inviting.dashboard.email
+        await invite(conn, inviting.account_id, email, "Ana", "owner", by=by, now=datetime.now(UTC))
+    await ask_for_new_password(cells, email)
+    for number, mails in ((HOME, 1), (ALA, 1), (BELA, 1), (3, 0)):
+        async with cells.pool(number) as pool:
+            mailed = "SELECT count(*) FROM mail WHERE kind = 'access' AND to_hash = $1"
+            assert await pool.fetchval(mailed, address_hash(email, cells.seal)) == mails, number
+
+
+async def test_a_cell_in_which_too_many_passwords_were_tried_keeps_nobody_out_of_another(cells: Cells) -> None:
+    merchants = {number: await cells.merchant(number) for number in (HOME, ALA)}
+    person, elsewhere = merchants[HOME].dashboard, merchants[ALA].dashboard
+    async with cells.pool(ALA) as pool:
+        await pool.execute("UPDATE dashboard_user SET email = $1 WHERE email = $2", person.email, elsewhere.email)
+    tried = [(await sign_in(cells, person.email, "not the password at all"))[0].status for _ in range(10)]
+    assert set(tried) == {403}
+    async with cells.pool(HOME) as pool:
+        await pool.execute("DELETE FROM sign_in_attempt")
+    assert (await sign_in(cells, person.email, "not the password at all"))[0].status == 429, "ALA's answer tells more"
+    entered, _ = await sign_in(cells, person.email, person.password)
+    assert entered.status == 303, entered
 
 
 async def test_the_link_that_stops_mails_leads_to_the_cell_of_the_merchant(cells: Cells) -> None:
