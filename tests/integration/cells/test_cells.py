@@ -23,6 +23,7 @@ from cli.run.asgi_front import Front, make_front
 from cli.run.cells import ServedCell
 from commands.mail import address_hash, stop_token
 from commands.people.invitations import invite
+from commands.people.links import LinkPurpose, make_link
 from commands.people.staff import add_staff
 from domain.errors import Code, Refused
 from runtime.cells.directory import Addresses, Cell, WrongCell, check_cell
@@ -322,6 +323,10 @@ async def test_staff_sign_in_to_the_cell_that_they_name(cells: Cells) -> None:
     assert cell_of_hex(session.decode().partition("=")[2]) == ALA
     page = await cells.api.ask("GET", "/plataforma", headers=[(b"cookie", session)])
     assert page.status == 200, page
+    over = await cells.api.ask("GET", "/plataforma", headers=[(b"cookie", session[:-4] + b"0000")])
+    assert over.header("location") == "/plataforma/entrar?para=/plataforma&celula=ala", (
+        "the form leads to the cell again"
+    )
     # Home has no person with this address.
     refused = await cells.api.ask(
         "POST",
@@ -330,6 +335,22 @@ async def test_staff_sign_in_to_the_cell_that_they_name(cells: Cells) -> None:
         body=body,
     )
     assert refused.status == 403
+
+
+async def test_staff_of_a_cell_who_choose_a_password_are_led_to_the_sign_in_of_their_cell(cells: Cells) -> None:
+    email, password = f"equipe.{secrets.token_hex(3)}@example.com", secrets.token_urlsafe(12)
+    async with cells.pool(ALA) as pool, pool.acquire() as conn:
+        await add_staff(conn, email, None, role="admin", now=datetime.now(UTC))
+        with in_cell(ALA):
+            link = await make_link(conn, new_id(), email, LinkPurpose(None), now=datetime.now(UTC), seal=cells.seal)
+    assert link is not None
+    path = f"/plataforma/recuperar/{link.token}"
+    form = await cells.api.get(path, token=None)
+    cookies = b"; ".join(value.split(b";")[0] for name, value in form.headers if name == b"set-cookie")
+    csrf = form.body.decode().partition('name="csrf" value="')[2].partition('"')[0]
+    body = urlencode({"csrf": csrf, "name": "Ana", "new": password, "again": password}).encode()
+    chosen = await cells.api.ask("POST", path, headers=[FORM, (b"cookie", cookies)], body=body)
+    assert (chosen.status, chosen.header("location")) == (303, "/plataforma/entrar?senha=1&celula=ala")
 
 
 async def test_a_database_of_another_cell_is_not_served(cells: Cells) -> None:
