@@ -273,6 +273,9 @@ async def test_a_callback_leaves_each_hint_in_the_cell_of_its_charge(cells: Cell
         async with cells.pool(number) as pool:
             hints = {row["txid"] for row in await pool.fetch("SELECT txid FROM bank_hint")}
         assert hints == {UUID(charge_id).hex}
+    with connections_taken() as taken:
+        assert (await cells.api.ask("POST", path, body=callback_body(charges[ALA]))).status == 200
+    assert list(taken) == [ALA], "while home is away, PIX of other cells are confirmed at once"
 
 
 async def test_money_that_fits_no_charge_goes_into_suspense_in_exactly_one_cell(cells: Cells, servers: Any) -> None:
