@@ -24,6 +24,7 @@ from arq.worker import Function
 
 from domain.boleto.business_days import effective_due_date
 from runtime import log
+from runtime.cells.addresses import redis_of
 from runtime.coordination.clocks import watch_clock
 from runtime.coordination.heartbeats import leave
 from runtime.coordination.lanes import LANES, WEBHOOKS
@@ -31,6 +32,7 @@ from runtime.jobs import QUEUE, QueueRedis
 from runtime.limits.variables import redis_address
 from runtime.metrics import DatabaseMeter
 from runtime.postgres import session
+from runtime.servers.addresses import cell_number
 from runtime.servers.sealing_keys import check_keys
 from runtime.settings import Settings, read_settings
 from workers.cells import end_when_moved, enter_own_cell
@@ -96,9 +98,10 @@ async def _stop(ctx: dict[str, Any]) -> None:
 
 
 def _queue_client() -> QueueRedis | None:
-    """The client of the queue; None if the address is invalid, which the worker reports when it reads its settings."""
+    """The client of the queue of the worker's cell; None if the address or the cell is invalid, which the worker
+    reports when it reads its settings."""
     try:
-        return QueueRedis(redis_address(os.environ))
+        return QueueRedis(redis_of(redis_address(os.environ), cell_number(os.environ)))
     except ValueError:
         return None
 

@@ -1,6 +1,7 @@
 """Routes without an access token: health, the OpenAPI document, the bank's callbacks."""
 
 import hmac
+from collections.abc import Sequence
 from typing import Any
 
 import msgspec
@@ -17,7 +18,7 @@ from banks.choice import CALLBACKS
 from banks.received import BOLETO_HINT
 from commands.bank_orders.callback import by_cell, store_hints
 from domain.errors import Code, Refused
-from runtime.cells.directory import find_blocks
+from runtime.cells.directory import NumberBlock, find_blocks
 from runtime.cells.number import HOME
 from runtime.coordination.lanes import BOLETO_HINTS, PIX_HINTS
 from runtime.postgres import DB_UNAVAILABLE, session, transaction
@@ -68,8 +69,11 @@ async def bank_callback(context: NamedDependency[ApiContext], request: Request[A
     if not other_cells:
         await _store_hints(context, hints, bank, request_id)
         return Answer(b"{}")
-    async with session(context.pool) as conn:
-        hints_by_cell = by_cell(hints, bank, await find_blocks(conn), other_cells)
+    blocks: Sequence[NumberBlock] = ()
+    if any(about.startswith(BOLETO_HINT) for about in hints):  # a txid names its cell, also while home is away
+        async with session(context.pool) as conn:
+            blocks = await find_blocks(conn)
+    hints_by_cell = by_cell(hints, bank, blocks, other_cells)
     unavailable = False
     for number, cell_hints in hints_by_cell.items():
         try:

@@ -20,9 +20,12 @@ _CHOICE_PATHS: Final = ("/plataforma/entrar", "/correio")
 """Paths at which a parameter names the cell: staff sign in to a cell, and local work reads a cell's caught mails."""
 _PERSONAL_PAGES: Final = tuple(f"/plataforma/{each}" for each in ("acesso", "sair", "celula", "entrar"))
 """Pages about the person, not about a cell: they go to the cell of the session, whichever cell staff have chosen."""
+_STOP_LINK: Final = "/correio/parar/"
+"""The link that stops a payer's mails (web/mail.py). Its token names the cell, so no choice applies to it."""
 CHOICE: Final = "celula"
 """The parameter that names a cell, and the cookie that keeps it until the form is sent."""
-EMAIL_FORMS: Final = frozenset(("/painel/entrar", "/painel/recuperar"))
+SIGN_IN: Final = "/painel/entrar"
+EMAIL_FORMS: Final = frozenset((SIGN_IN, "/painel/recuperar"))
 """Forms sent before sign-in: they carry an e-mail address and no cell number."""
 
 
@@ -84,6 +87,9 @@ def cell_of_request(scope: Any) -> int | None:
         return cell_of_token(path[len("/pagar/") :])
     if path.startswith("/logo/"):
         return cell_of_hex(path[len("/logo/") :])
+    if path.startswith(_STOP_LINK):
+        # 22 characters of base 64: the account's id, with which the token begins (commands/mail.py, stop_token).
+        return _cell_of_ordered_token(path[len(_STOP_LINK) :][:22])
     if path.startswith("/pix/"):
         return _cell_of_ordered_token(path.rpartition("/")[2])
     for root, cookie in _SECTIONS.items():
@@ -112,7 +118,8 @@ def cell_of_client(scope: Any, body: bytes) -> int | None:
 
 def cell_chosen(scope: Any) -> str | None:
     """The name of the cell that the request asks for by parameter or cookie; None for other paths, or without one."""
-    if not scope["path"].startswith(_CHOICE_PATHS):
+    path: str = scope["path"]
+    if not path.startswith(_CHOICE_PATHS) or path.startswith(_STOP_LINK):
         return None
     return parameter_in(scope, CHOICE) or cookie_in(scope, CHOICE) or None
 

@@ -19,6 +19,7 @@ from api.context import ApiContext
 from cli.run.asgi_front import Front
 from cli.run.cell_requests import (
     EMAIL_FORMS,
+    SIGN_IN,
     BufferedBody,
     CollectedAnswer,
     cell_chosen,
@@ -51,6 +52,8 @@ _CLOSE_S: Final = 15.0
 _EMAIL_SEARCH_S_MAX: Final = 1.0
 _EMAIL_SEARCHES_MAX: Final = 4
 """How many sign-ins search the cells at once: each takes a connection of every cell, before rates are counted."""
+_REFUSALS: Final = (403, 429, 503)
+"""Answers with which a cell leaves a form about an e-mail to the other cells."""
 
 _log = structlog.get_logger()
 
@@ -389,12 +392,16 @@ class CellRouter:
         return [*found, HOME] if found else [HOME]
 
     async def _try_each(self, numbers: list[int], scope: Any, body: BufferedBody, send: Any) -> None:
-        """Tries the form in each cell: an e-mail may have accounts in several, with different passwords."""
-        *first, last = numbers
-        for number in first:
+        """Tries the form in each cell: an e-mail may have accounts in several, with different passwords. A sign-in ends
+        at the first cell that accepts it; a link to a new password is asked for in all of them."""
+        answers: list[CollectedAnswer] = []
+        for number in numbers:
             answer = CollectedAnswer()
             await self._forward(number, dict(scope), body.again().receive, answer.send)
-            if answer.status not in (403, 503):
-                await answer.forward(send)
-                return
-        await self._forward(last, scope, body.again().receive, send)
+            answers.append(answer)
+            if scope["path"] == SIGN_IN and answer.status not in _REFUSALS:
+                break
+        accepted = [each for each in answers if each.status not in _REFUSALS]
+        # A cell in which too many passwords were tried says nothing about the others; but it explains a refusal better.
+        throttled = [each for each in answers if each.status == 429]
+        await (accepted or throttled or answers[-1:])[0].forward(send)

@@ -19,12 +19,13 @@ def read_databases(env: Mapping[str, str]) -> dict[str, Any]:
         "database_report_url": env.get("DATABASE_REPORT_URL") or url,
         "database_read_url": env.get("DATABASE_READ_URL", ""),
         "statements_kept": STATEMENTS_KEPT if switch(env, "DATABASE_PREPARED", "1") else 0,
-        "cell": _cell_number(env),
+        "cell": cell_number(env),
         "directory_url": url,
     }
 
 
-def _cell_number(env: Mapping[str, str]) -> int:
+def cell_number(env: Mapping[str, str]) -> int:
+    """CELL, the number of the cell that a worker works for: home's, 0, where it is not set."""
     text = env.get("CELL") or "0"
     if not text.isascii() or not text.isdigit() or int(text) >= CELLS_MAX:
         raise ValueError(f"CELL must be the number of a cell, 0 to {CELLS_MAX - 1}, not {text!r}")

@@ -13,8 +13,9 @@ FROM cell ORDER BY number;
 SELECT first, last, number FROM number_block ORDER BY first;
 
 -- name: has_email
--- Whether a dashboard user of this cell has this e-mail.
-SELECT EXISTS (SELECT FROM dashboard_user WHERE email = :email) AS known;
+-- Whether a dashboard user of this cell has this e-mail, or somebody who was invited and may ask for another link.
+SELECT EXISTS (SELECT FROM dashboard_user WHERE email = :email)
+    OR EXISTS (SELECT FROM invitation WHERE email = :email) AS known;
 
 -- name: accounts
 SELECT count(*) AS accounts FROM account;

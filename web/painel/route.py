@@ -131,7 +131,7 @@ def _handler(page: Page, grants: dict[str, Grant]) -> HTTPRouteHandler:
         if person_session is None:
             if page.method == "POST":
                 return answer_signed_out(request, section, await keep(request, section, person_pool, cookie))
-            return forget_choice(request, go(sign_in_path(section, request.scope["path"])))
+            return forget_choice(request, go(sign_in_path(request, section)))
         form: Form = {}
         files: Files = {}
         if page.upload:

@@ -1,10 +1,11 @@
 """Compare a span of the banks' lists with our books, after a restore to an earlier instant.
 
 Receipts that are missing here are booked on the way, once each, by the code that books them at any other time. The rest
-are differences for people: nothing else is changed (`quita recover compare`).
+are differences for people: nothing else is changed (`quita recover compare`). A bank lists the money of all cells; what
+another cell looks after is not missing here.
 """
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Container, Iterable, Sequence
 from datetime import datetime, timedelta
 from typing import Any, Final
 from uuid import UUID
@@ -23,6 +24,7 @@ from runtime.ids import first_id
 from runtime.postgres import session, transaction
 from workers.context import Context
 from workers.incoming.boleto_payments import book_listed
+from workers.incoming.own_share import OwnShare, read_share
 from workers.incoming.pix_payments import book_pix, charge_at_bank, charge_id_from_txid
 from workers.incoming.slices import BankSilent, NoList, slices
 
@@ -112,8 +114,10 @@ async def compare_statement(
     """
     comparison = Comparison(since=since, until=until)
     sent: set[UUID] | None = set()
+    async with session(context.pool) as conn:
+        share = await read_share(conn)
     for bank in sorted(context.banks.production):
-        statement = _BankStatement(context, bank, comparison)
+        statement = _BankStatement(context, bank, comparison, share)
         for kind, compare in (
             ("pix", statement.compare_received_pix),
             ("boleto", statement.compare_boletos),
@@ -125,15 +129,16 @@ async def compare_statement(
         sent = None if sent is None or statement.sent is None else sent | statement.sent
     if sent is not None:
         # Once a withdrawal has ended, no row tells which bank sent it.
-        await _BankStatement(context, context.settings.bank, comparison).report_withdrawals_not_listed(sent)
+        statement = _BankStatement(context, context.settings.bank, comparison, share)
+        await statement.report_withdrawals_not_listed(sent)
     return comparison
 
 
 class _BankStatement:
     """The comparison of one bank."""
 
-    def __init__(self, context: Context, bank: str, comparison: Comparison) -> None:
-        self._context, self._bank, self._comparison = context, bank, comparison
+    def __init__(self, context: Context, bank: str, comparison: Comparison, share: OwnShare) -> None:
+        self._context, self._bank, self._comparison, self._share = context, bank, comparison, share
         self._port = context.banks.production[bank]
         self.sent: set[UUID] | None = set()
         """Ids, possibly ours, of the transfers it sent; None when it does not list them."""
@@ -156,6 +161,7 @@ class _BankStatement:
                 {key: each.amount_cents for key, each in by_end_to_end_id.items()},
                 before,
                 await self._find_pix(by_end_to_end_id.values()),
+                {key for key, each in by_end_to_end_id.items() if self._is_own(each)},
             )
             await self._report_pix_not_listed(
                 since, until, [*(each.end_to_end_id for each in items), *_unreadable_abouts(pages)]
@@ -203,7 +209,8 @@ class _BankStatement:
             totals = {each.number: each.paid_cents for each in sorted(items, key=lambda each: each.paid_cents)}
             before = await self._find_boletos(list(totals))
             await book_listed(self._context, self._bank, items)
-            self._report_items("boleto", totals, before, await self._find_boletos(list(totals)))
+            own = {number for number in totals if self._share.has_boleto(self._bank, number)}
+            self._report_items("boleto", totals, before, await self._find_boletos(list(totals)), own)
             await self._report_boletos_not_listed(begin, end, [*totals, *_unreadable_abouts(pages)])
 
     async def _find_boletos(self, numbers: list[str]) -> Sequence[_BookedItem]:
@@ -249,7 +256,13 @@ class _BankStatement:
             before = await self._find_returns(returned, ids)
             await book_pix(self._context, self._bank, items)
             cents = {each.id: each.amount_cents for each, _ in returned}
-            self._report_items("return", cents, before, await self._find_returns(returned, ids))
+            # One that the bank began has no id of ours, and follows the money.
+            own = {
+                each.id
+                for each, pix in returned
+                if (self._is_own(pix) if (id := ids[each.id]) is None else self._share.has_charge(id))
+            }
+            self._report_items("return", cents, before, await self._find_returns(returned, ids), own)
             listed |= {id for id in ids.values() if id is not None}
         await self._report_refunds_not_listed("return", listed, transfers=False)
 
@@ -303,6 +316,8 @@ class _BankStatement:
         for id, each in sent.items():
             booked = None if (ours := ids[id]) is None else by_id.get(ours)
             if booked is None or booked.here_cents is None:
+                if not self._share.has_charge(ours):
+                    continue
                 account_id = of_keys.get(each.pix_key or "")
                 self._add_difference(
                     "transfer",
@@ -348,9 +363,15 @@ class _BankStatement:
         return items
 
     def _report_items(
-        self, kind: str, bank_cents: dict[str, int], before: Sequence[_BookedItem], after: Sequence[_BookedItem]
+        self,
+        kind: str,
+        bank_cents: dict[str, int],
+        before: Sequence[_BookedItem],
+        after: Sequence[_BookedItem],
+        own: Container[str],
     ) -> None:
-        """Count what was missing and is booked now; report what is still missing, or has another amount."""
+        """Count what was missing and is booked now; report what is still missing of `own`, the references of what this
+        cell looks after, and what has another amount."""
         missing = {
             row.reference: row.here_cents or 0 for row in before if (row.here_cents or 0) < bank_cents[row.reference]
         }
@@ -361,10 +382,17 @@ class _BankStatement:
                     self._comparison.booked += 1
                     self._comparison.booked_cents += cents - missing[row.reference]
                 continue
+            if row.here_cents is None and row.reference not in own:
+                continue
             what = "missing_here" if row.here_cents is None else "amount"
             self._add_difference(
                 kind, what, row.reference, bank_cents=cents, here_cents=row.here_cents, account_id=row.account_id
             )
+
+    def _is_own(self, pix: ReceivedPix) -> bool:
+        if pix.boleto_number is not None:
+            return self._share.has_boleto(self._bank, pix.boleto_number)
+        return self._share.has_charge(charge_id_from_txid(pix.txid))
 
     def _add_difference(
         self,

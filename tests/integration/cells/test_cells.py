@@ -21,6 +21,9 @@ from banks.banco_do_brasil.nosso_numero import number_at_bank
 from banks.received import ReceivedPix
 from cli.run.asgi_front import Front, make_front
 from cli.run.cells import ServedCell
+from commands.mail import address_hash, stop_token
+from commands.people.invitations import invite
+from commands.people.links import LinkPurpose, make_link
 from commands.people.staff import add_staff
 from domain.errors import Code, Refused
 from runtime.cells.directory import Addresses, Cell, WrongCell, check_cell
@@ -202,16 +205,58 @@ async def test_concurrent_sign_ins_search_the_cells_with_bounded_concurrency(cel
     assert 0 < most <= 4 * others
 
 
-async def test_the_link_to_a_new_password_is_mailed_by_the_cell_of_the_person(cells: Cells) -> None:
-    dashboard = cells.merchants[BELA].dashboard
+async def ask_for_new_password(cells: Cells, email: str) -> None:
     form = await cells.api.get("/painel/recuperar", token=None)
     cookies = b"; ".join(value.split(b";")[0] for name, value in form.headers if name == b"set-cookie")
     csrf = form.body.decode().partition('name="csrf" value="')[2].partition('"')[0]
-    body = urlencode({"csrf": csrf, "email": dashboard.email}).encode()
+    body = urlencode({"csrf": csrf, "email": email}).encode()
     asked = await cells.api.ask("POST", "/painel/recuperar", headers=[FORM, (b"cookie", cookies)], body=body)
     assert asked.status == 200
+
+
+async def test_the_link_to_a_new_password_is_mailed_by_each_cell_of_the_person(cells: Cells) -> None:
+    """A person of ALA and, under the same e-mail, of home; in BELA, whose link has expired, only invited."""
+    email = f"ana.{secrets.token_hex(4)}@example.com"
+    for number in (HOME, ALA):
+        merchant = await cells.merchant(number)
+        async with cells.pool(number) as pool:
+            await pool.execute("UPDATE dashboard_user SET email = $1 WHERE email = $2", email, merchant.dashboard.email)
+    async with cells.pool(BELA) as pool, pool.acquire() as conn:
+        inviting = cells.merchants[BELA]
+        by = inviting.dashboard.email
+        await invite(conn, inviting.account_id, email, "Ana", "owner", by=by, now=datetime.now(UTC))
+    await ask_for_new_password(cells, email)
+    for number, mails in ((HOME, 1), (ALA, 1), (BELA, 1), (3, 0)):
+        async with cells.pool(number) as pool:
+            mailed = "SELECT count(*) FROM mail WHERE kind = 'access' AND to_hash = $1"
+            assert await pool.fetchval(mailed, address_hash(email, cells.seal)) == mails, number
+
+
+async def test_a_cell_in_which_too_many_passwords_were_tried_keeps_nobody_out_of_another(cells: Cells) -> None:
+    merchants = {number: await cells.merchant(number) for number in (HOME, ALA)}
+    person, elsewhere = merchants[HOME].dashboard, merchants[ALA].dashboard
+    async with cells.pool(ALA) as pool:
+        await pool.execute("UPDATE dashboard_user SET email = $1 WHERE email = $2", person.email, elsewhere.email)
+    tried = [(await sign_in(cells, person.email, "not the password at all"))[0].status for _ in range(10)]
+    assert set(tried) == {403}
+    async with cells.pool(HOME) as pool:
+        await pool.execute("DELETE FROM sign_in_attempt")
+    assert (await sign_in(cells, person.email, "not the password at all"))[0].status == 429, "ALA's answer tells more"
+    entered, _ = await sign_in(cells, person.email, person.password)
+    assert entered.status == 303, entered
+
+
+async def test_the_link_that_stops_mails_leads_to_the_cell_of_the_merchant(cells: Cells) -> None:
+    """Also where a cell was chosen for another page: the link of a mail names its own."""
+    merchant, payer = cells.merchants[BELA].account_id, secrets.token_hex(16)
+    link = f"/correio/parar/{stop_token(merchant, payer, cells.seal)}"
+    for headers in ([], [(b"cookie", b"celula=ala")]):
+        assert (await cells.api.ask("GET", link, headers=headers)).status == 200
+        assert (
+            await cells.api.ask("POST", link, headers=[FORM, *headers], body=b"List-Unsubscribe=One-Click")
+        ).status == 200
     async with cells.pool(BELA) as pool:
-        assert await pool.fetchval("SELECT count(*) FROM mail WHERE kind = 'access'") == 1
+        assert await pool.fetchval("SELECT count(*) FROM mail_stop WHERE account_id = $1", merchant) == 1
 
 
 def callback_body(*charges: Any) -> bytes:
@@ -228,6 +273,9 @@ async def test_a_callback_leaves_each_hint_in_the_cell_of_its_charge(cells: Cell
         async with cells.pool(number) as pool:
             hints = {row["txid"] for row in await pool.fetch("SELECT txid FROM bank_hint")}
         assert hints == {UUID(charge_id).hex}
+    with connections_taken() as taken:
+        assert (await cells.api.ask("POST", path, body=callback_body(charges[ALA]))).status == 200
+    assert list(taken) == [ALA], "while home is away, PIX of other cells are confirmed at once"
 
 
 async def test_money_that_fits_no_charge_goes_into_suspense_in_exactly_one_cell(cells: Cells, servers: Any) -> None:
@@ -278,6 +326,10 @@ async def test_staff_sign_in_to_the_cell_that_they_name(cells: Cells) -> None:
     assert cell_of_hex(session.decode().partition("=")[2]) == ALA
     page = await cells.api.ask("GET", "/plataforma", headers=[(b"cookie", session)])
     assert page.status == 200, page
+    over = await cells.api.ask("GET", "/plataforma", headers=[(b"cookie", session[:-4] + b"0000")])
+    assert over.header("location") == "/plataforma/entrar?para=/plataforma&celula=ala", (
+        "the form leads to the cell again"
+    )
     # Home has no person with this address.
     refused = await cells.api.ask(
         "POST",
@@ -286,6 +338,22 @@ async def test_staff_sign_in_to_the_cell_that_they_name(cells: Cells) -> None:
         body=body,
     )
     assert refused.status == 403
+
+
+async def test_staff_of_a_cell_who_choose_a_password_are_led_to_the_sign_in_of_their_cell(cells: Cells) -> None:
+    email, password = f"equipe.{secrets.token_hex(3)}@example.com", secrets.token_urlsafe(12)
+    async with cells.pool(ALA) as pool, pool.acquire() as conn:
+        await add_staff(conn, email, None, role="admin", now=datetime.now(UTC))
+        with in_cell(ALA):
+            link = await make_link(conn, new_id(), email, LinkPurpose(None), now=datetime.now(UTC), seal=cells.seal)
+    assert link is not None
+    path = f"/plataforma/recuperar/{link.token}"
+    form = await cells.api.get(path, token=None)
+    cookies = b"; ".join(value.split(b";")[0] for name, value in form.headers if name == b"set-cookie")
+    csrf = form.body.decode().partition('name="csrf" value="')[2].partition('"')[0]
+    body = urlencode({"csrf": csrf, "name": "Ana", "new": password, "again": password}).encode()
+    chosen = await cells.api.ask("POST", path, headers=[FORM, (b"cookie", cookies)], body=body)
+    assert (chosen.status, chosen.header("location")) == (303, "/plataforma/entrar?senha=1&celula=ala")
 
 
 async def test_a_database_of_another_cell_is_not_served(cells: Cells) -> None:

@@ -11,6 +11,7 @@ from uuid import UUID
 import asyncpg
 import pytest
 
+from banks.banco_do_brasil.nosso_numero import number_at_bank
 from banks.protocol import Done
 from banks.simulated.bank import PayerPix
 from banks.simulated.boletos import new_end_to_end_id
@@ -18,11 +19,13 @@ from banks.transfers import NO_LIST, Return, Transfer
 from domain.instants import to_millisecond
 from readmodels.verify import verify
 from runtime.backups.restore import RESTORED
+from runtime.cells.number import in_cell
 from runtime.ids import new_id
 from runtime.postgres import Pool, open_pool
 from tests.integration.deploys.test_recovery import Restored
 from tests.support.banking import make_account, make_charges, utc_now, worker_context
 from tests.support.boleto_bank import RunningBoletoBank, new_boleto, running_boleto_bank
+from tests.support.boletos import AGREEMENT
 from tests.support.database import own_database, owner_of
 from tests.support.wallet import balance_of, credit_wallet
 from workers.incoming.pix_payments import book_pix
@@ -54,6 +57,30 @@ async def pay_at_bank(bank: RunningBoletoBank, charge_id: UUID, cents: int) -> s
     paid = PayerPix(end_to_end_id=new_end_to_end_id(at), txid=charge_id.hex, amount_cents=cents, paid_at=at)
     await bank.bank.receive([paid], tell=False)
     return paid.end_to_end_id
+
+
+async def add_to_directory(cell: int, owner_url: str) -> None:
+    """A cell, and the block of its boletos."""
+    conn = await asyncpg.connect(owner_url)
+    try:
+        await conn.execute("INSERT INTO cell VALUES ($1, 'bela', '', NULL, NULL, now())", cell)
+        await conn.execute("INSERT INTO number_block VALUES (9900000000, 9999999999, $1)", cell)
+    finally:
+        await conn.close()
+
+
+async def move_money_of_cell(cell: int, bank: RunningBoletoBank) -> None:
+    """A payer pays a charge and a boleto of the cell; the cell sends a refund and a withdrawal."""
+    with in_cell(cell):
+        charge_id, refund_id, withdrawal_id = new_id(), new_id(), new_id()
+    paid = await pay_at_bank(bank, charge_id, 3000)
+    issued = new_boleto(number=number_at_bank(AGREEMENT.convenio, 9_900_000_007))
+    await bank.adapter().boletos.register_boleto(issued)
+    await bank.books.pay(issued.number, rail="boleto", tell=False)
+    await bank.settled(issued.number)
+    await bank.bank.transfers.return_pix(Return(id=refund_id.hex, end_to_end_id=paid, amount_cents=500))
+    payout = Transfer(id=withdrawal_id.hex, pix_key="bela@example.com", document="12345678000190", amount_cents=800)
+    await bank.bank.transfers.send_pix(payout)
 
 
 async def create_charges(pool: Pool, bank: RunningBoletoBank, account_id: UUID, count: int) -> list[UUID]:
@@ -113,8 +140,10 @@ async def test_what_only_the_bank_knows_is_booked_once_or_reported_before_payout
         await bank.bank.transfers.return_pix(lost)
         gone = Transfer(id=new_id().hex, pix_key=str(account_id), document="12345678000190", amount_cents=700)
         await bank.bank.transfers.send_pix(gone)
+        await move_money_of_cell(7, bank)
 
         async with open_drill(servers, url, bank) as restored:
+            await add_to_directory(7, restored.owner_url)
             asked = await restored.withdraw(account_id)
             assert "not begun" in await restored.compare(code=1)
             restored.recover("begin")
@@ -125,13 +154,13 @@ async def test_what_only_the_bank_knows_is_booked_once_or_reported_before_payout
             assert (found["booked"], found["booked_cents"]) == (3, 2000 + 500 + 900)
             assert [(each["of"], each["what"], each["reference"]) for each in found["differences"]] == [
                 ("transfer", "missing_here", gone.id)
-            ]
+            ], "what moved in another cell is looked after there"
             (sent,) = found["differences"]
             assert (sent["bank_cents"], sent["account_id"]) == (700, str(account_id)), (
                 "the account whose key the transfer went to"
             )
             assert await balance_of(restored.pool, account_id) == 2000 + 2000 - 500 - 1000
-            stray = await restored.pool.fetchrow("SELECT kind, reference, amount_cents FROM suspense")
+            (stray,) = await restored.pool.fetch("SELECT kind, reference, amount_cents FROM suspense")
             assert tuple(stray) == ("boleto_unknown", issued.number, 900), (
                 "a payment of a boleto that the restore lost is in suspense"
             )

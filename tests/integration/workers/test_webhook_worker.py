@@ -30,7 +30,7 @@ from tests.support.system import remove_home, temporary_home
 from tests.support.webhooks import KEY, PATIENCE_S, create_merchant_with_endpoint, receiving, record_events
 from workers.duties import JOB_S, Duty, Runner
 from workers.process import keep_running
-from workers.settings import WorkerSettings
+from workers.settings import WorkerSettings, _queue_client
 
 ROOT = Path(__file__).parents[3]
 NOWHERE = "redis://127.0.0.1:1/0"
@@ -442,6 +442,18 @@ logging.getLogger("aiohttp").warning("odd %s", "12345678909")
     )
     assert third["message"] == "odd %s"
     assert b"12345678909" not in done.stderr
+
+
+def test_arq_reads_the_queue_of_the_cell_that_it_works_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    """In home's, workers of two cells would take each other's jobs, and half of the rounds of every duty."""
+    monkeypatch.setenv("REDIS_URL", "redis://127.0.0.1:9/0")
+    databases = []
+    for cell in ("", "3"):
+        monkeypatch.setenv("CELL", cell)
+        client = _queue_client()
+        assert client is not None
+        databases.append(client.connection_pool.connection_kwargs["db"])
+    assert databases == [0, 3]
 
 
 WORKERS_COMMAND = ("workers",)

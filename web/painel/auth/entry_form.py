@@ -18,13 +18,14 @@ from commands.people.audit import AuditEntry
 from commands.people.links import LinkHolder
 from commands.people.sessions import Person
 from domain.errors import Refused
+from runtime.cells.number import HOME, cell_of_hex, current_cell
 from runtime.ids import new_id
 from runtime.settings import Settings
 from web.cells import CHOSEN
 from web.head import cookie_in
 from web.pages import page
 from web.painel.page_request import PAGE_HEADERS, AnyRequest, Form, address_hash, csrf_token, read_form, secure
-from web.painel.section import Section
+from web.painel.section import PLATAFORMA, Section
 
 TOO_LATE: Final = "A página ficou aberta por muito tempo. Tente de novo."
 _BEFORE_COOKIE_LIFETIME_S = 3_600
@@ -42,6 +43,18 @@ async def read_entry_form(request: AnyRequest, section: Section) -> Form | None:
         return await read_form(request, before(request, section))
     except PermissionDeniedException:
         return None
+
+
+def entry_address(request: AnyRequest, section: Section, query: str = "", *, session_cookie: str = "") -> str:
+    """Returns the path of the sign-in page for the person of this session, or of the link that was followed. It names a
+    cell other than home for its own staff, whom the form's e-mail would not lead there."""
+    entry = f"{section.root}/entrar"
+    session_cell = cell_of_hex(session_cookie)
+    number = current_cell() if session_cell is None else session_cell
+    cells = request.app.state.cells() if section is PLATAFORMA and number != HOME else ()
+    choice = next((f"celula={each.name}" for each in cells if each.number == number), "")
+    parameters = "&".join(each for each in (query, choice) if each)
+    return f"{entry}?{parameters}" if parameters else entry
 
 
 def entry_page(

@@ -21,7 +21,16 @@ from domain.payer import EMAIL_MAX
 from runtime.passwords import hash_password
 from runtime.postgres import session, transaction
 from web.painel.auth.devices import remember_device
-from web.painel.auth.entry_form import TOO_LATE, audit_entry, entry_page, is_email, read_entry_form, throttled, wait_for
+from web.painel.auth.entry_form import (
+    TOO_LATE,
+    audit_entry,
+    entry_address,
+    entry_page,
+    is_email,
+    read_entry_form,
+    throttled,
+    wait_for,
+)
 from web.painel.auth.step_up import password_refusal_text
 from web.painel.labels import ROLES
 from web.painel.page_request import AnyRequest, Form, address_of, go
@@ -86,7 +95,7 @@ async def choose(request: AnyRequest, section: Section) -> Response[Any]:
         return _link_page(request, section, holder, fault=fault, name=name or "", status=400)
     if used is None:
         return _link_over_page(request, section)
-    answer = go(f"{section.root}/entrar?senha=1")
+    answer = go(entry_address(request, section, "senha=1"))
     remember_device(request, section, answer, used.email, password_hash)
     return answer
 

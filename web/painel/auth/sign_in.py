@@ -57,6 +57,7 @@ from web.painel.auth.entry_form import (
     audit_entry,
     before,
     cookie_name,
+    entry_address,
     entry_page,
     forget_choice,
     is_email,
@@ -95,10 +96,11 @@ def sign_in_turns() -> asyncio.Semaphore:
     return asyncio.Semaphore(_CHECKS_MAX)
 
 
-def sign_in_path(section: Section, path: str = "") -> str:
-    """Returns the path of the sign-in page, which leads on to the section's page `path` afterwards."""
-    entry = f"{section.root}/entrar"
-    return f"{entry}?para={path}" if is_page_of(section, path) else entry
+def sign_in_path(request: AnyRequest, section: Section) -> str:
+    """Returns the path of the sign-in page, which leads on to the requested page of the section afterwards."""
+    path = request.scope["path"]
+    query = f"para={path}" if is_page_of(section, path) else ""
+    return entry_address(request, section, query, session_cookie=cookie_of(request, section))
 
 
 def is_page_of(section: Section, path: str) -> bool:
@@ -116,7 +118,8 @@ async def _show(request: AnyRequest, section: Section) -> Response[Any]:
 def answer_signed_out(request: AnyRequest, section: Section, kept: Kept) -> Response[Any]:
     """Answers a form whose sender is not signed in any more; nothing that the form asks for is done."""
     if not kept:
-        return forget_choice(request, go(f"{section.root}/entrar?terminou=1"))
+        entry = entry_address(request, section, "terminou=1", session_cookie=cookie_of(request, section))
+        return forget_choice(request, go(entry))
     return forget_choice(request, _entry_form(request, section, kept=kept, status=403))
 
 
@@ -300,7 +303,7 @@ def _handler(
 
 
 def _signed_out_answer(request: PageRequest) -> Response[Any]:
-    answer = go(f"{request.section.root}/entrar?saiu=1")
+    answer = go(entry_address(request.http, request.section, "saiu=1"))
     answer.set_cookie(make_cookie(request.section.cookie, "", request.settings, 0))
     return forget_choice(request.http, answer)
 
