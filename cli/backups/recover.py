@@ -16,7 +16,7 @@ from cli.run.child import CannotRun
 
 if TYPE_CHECKING:
     from commands.money.recovery import RecoveryState
-    from workers.incoming.statement import Comparison
+    from workers.incoming.comparison import Comparison
 
 _NOT_BEGUN: Final = "it was not begun (`quita recover begin`), or was released before"
 _MARGIN: Final = timedelta(hours=1)
@@ -72,8 +72,8 @@ def begin(args: argparse.Namespace) -> int:
 def compare(args: argparse.Namespace) -> int:
     from commands.money.recovery import NotBegun, note_comparison
     from runtime import log
+    from workers.incoming.comparison import TooManyDifferences
     from workers.incoming.slices import BankSilent
-    from workers.incoming.statement import TooManyDifferences
 
     log.setup("recover")  # bookings are logged as in a worker, apart from the answer
     state = _state()

@@ -1,7 +1,7 @@
 """Finds the cell of a request in its token, cookie or path: each carries the number of the cell that made it."""
 
 from base64 import b64decode, urlsafe_b64decode
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterable
 from typing import Any, Final
 from urllib.parse import parse_qs, quote, unquote
 from uuid import UUID
@@ -24,9 +24,11 @@ _STOP_LINK: Final = "/correio/parar/"
 """The link that stops a payer's mails (web/mail.py). Its token names the cell, so no choice applies to it."""
 CHOICE: Final = "celula"
 """The parameter that names a cell, and the cookie that keeps it until the form is sent."""
-SIGN_IN: Final = "/painel/entrar"
-EMAIL_FORMS: Final = frozenset((SIGN_IN, "/painel/recuperar"))
+_SIGN_IN: Final = "/painel/entrar"
+EMAIL_FORMS: Final = frozenset((_SIGN_IN, "/painel/recuperar"))
 """Forms sent before sign-in: they carry an e-mail address and no cell number."""
+_REFUSALS: Final = (403, 429, 503)
+"""Answers with which a cell leaves a form about an e-mail to the other cells."""
 
 
 class BufferedBody:
@@ -76,6 +78,28 @@ class CollectedAnswer:
     async def forward(self, send: Callable[[Any], Awaitable[None]]) -> None:
         for message in self._messages:
             await send(message)
+
+
+async def try_each(
+    numbers: Iterable[int],
+    scope: Any,
+    body: BufferedBody,
+    forward: Callable[[int, Any, Any, Any], Awaitable[None]],
+    send: Any,
+) -> None:
+    """Tries the form in each cell: an e-mail may have accounts in several, with different passwords. A sign-in ends at
+    the first cell that accepts it; a link to a new password is asked for in all of them."""
+    answers: list[CollectedAnswer] = []
+    for number in numbers:
+        answer = CollectedAnswer()
+        await forward(number, dict(scope), body.again().receive, answer.send)
+        answers.append(answer)
+        if scope["path"] == _SIGN_IN and answer.status not in _REFUSALS:
+            break
+    accepted = [each for each in answers if each.status not in _REFUSALS]
+    # A cell in which too many passwords were tried says nothing about the others; but it explains a refusal better.
+    throttled = [each for each in answers if each.status == 429]
+    await (accepted or throttled or answers[-1:])[0].forward(send)
 
 
 def cell_of_request(scope: Any) -> int | None:

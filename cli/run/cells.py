@@ -19,7 +19,6 @@ from api.context import ApiContext
 from cli.run.asgi_front import Front
 from cli.run.cell_requests import (
     EMAIL_FORMS,
-    SIGN_IN,
     BufferedBody,
     CollectedAnswer,
     cell_chosen,
@@ -27,6 +26,7 @@ from cli.run.cell_requests import (
     cell_of_request,
     email_of,
     is_form,
+    try_each,
     with_choice_cookie,
 )
 from cli.run.traced import TracingMiddleware
@@ -52,8 +52,6 @@ _CLOSE_S: Final = 15.0
 _EMAIL_SEARCH_S_MAX: Final = 1.0
 _EMAIL_SEARCHES_MAX: Final = 4
 """How many sign-ins search the cells at once: each takes a connection of every cell, before rates are counted."""
-_REFUSALS: Final = (403, 429, 503)
-"""Answers with which a cell leaves a form about an e-mail to the other cells."""
 
 _log = structlog.get_logger()
 
@@ -332,7 +330,7 @@ class CellRouter:
         else:
             body = await BufferedBody.read(receive)
             if scope["path"] in EMAIL_FORMS:
-                await self._try_each(await self._cells_with_email(email_of(body.content)), scope, body, send)
+                await try_each(await self._cells_with_email(email_of(body.content)), scope, body, self._forward, send)
             else:
                 await self._forward(cell_in_form(scope, body.content) or HOME, scope, body.receive, send)
 
@@ -390,18 +388,3 @@ class CellRouter:
             answers = await asyncio.gather(*(has_person(served) for _, served in others))
         found = [number for (number, _), is_known in zip(others, answers, strict=True) if is_known]
         return [*found, HOME] if found else [HOME]
-
-    async def _try_each(self, numbers: list[int], scope: Any, body: BufferedBody, send: Any) -> None:
-        """Tries the form in each cell: an e-mail may have accounts in several, with different passwords. A sign-in ends
-        at the first cell that accepts it; a link to a new password is asked for in all of them."""
-        answers: list[CollectedAnswer] = []
-        for number in numbers:
-            answer = CollectedAnswer()
-            await self._forward(number, dict(scope), body.again().receive, answer.send)
-            answers.append(answer)
-            if scope["path"] == SIGN_IN and answer.status not in _REFUSALS:
-                break
-        accepted = [each for each in answers if each.status not in _REFUSALS]
-        # A cell in which too many passwords were tried says nothing about the others; but it explains a refusal better.
-        throttled = [each for each in answers if each.status == 429]
-        await (accepted or throttled or answers[-1:])[0].forward(send)

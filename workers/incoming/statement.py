@@ -24,46 +24,15 @@ from runtime.ids import first_id
 from runtime.postgres import session, transaction
 from workers.context import Context
 from workers.incoming.boleto_payments import book_listed
+from workers.incoming.comparison import DIFFERENCES_MAX, Comparison, StatementDifference, TooManyDifferences
 from workers.incoming.own_share import OwnShare, read_share
 from workers.incoming.pix_payments import book_pix, charge_at_bank, charge_id_from_txid
 from workers.incoming.slices import BankSilent, NoList, slices
 
-DIFFERENCES_MAX: Final = 10_000
-"""More than people look at one by one: then the instant, the bank or the database is not the one that was meant."""
 _WIDTH: Final = timedelta(hours=6)
 _SECOND: Final = timedelta(seconds=1)
 _DAY: Final = timedelta(days=1)
 _WEEK: Final = timedelta(days=7)
-
-
-class StatementDifference(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """`of`: pix | boleto | return | transfer. `what`: missing_here | missing_at_bank | amount | unreadable | not_listed
-    (the bank has no such list). `reference` is the bank's name for the item. Cents; None where it is missing."""
-
-    bank: str
-    of: str
-    what: str
-    reference: str
-    bank_cents: int | None = None
-    here_cents: int | None = None
-    account_id: UUID | None = None
-    """The account of the item; of a transfer unknown here, the account whose payout key it was sent to."""
-    at: datetime | None = None
-
-
-class Comparison(Struct, kw_only=True):
-    """`listed`: items that the banks listed; `booked`: receipts among them that were missing here before."""
-
-    since: datetime
-    until: datetime
-    listed: int = 0
-    booked: int = 0
-    booked_cents: int = 0
-    differences: list[StatementDifference] = []
-
-
-class TooManyDifferences(Exception):
-    """More than DIFFERENCES_MAX."""
 
 
 class _BookedItem(Struct, frozen=True, gc=False):

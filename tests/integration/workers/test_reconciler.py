@@ -29,6 +29,7 @@ from domain.merchants.fees import NO_FEES
 from domain.mode import Mode, Owner
 from domain.refund import FailureCode
 from readmodels.verify import verify
+from runtime.cells.number import HOME
 from runtime.coordination.leases import take_lease
 from runtime.ids import new_id
 from runtime.postgres import Pool, open_pool, session, transaction
@@ -49,9 +50,11 @@ from tests.support.partners import new_charge
 from workers.context import Context
 from workers.incoming import passes
 from workers.incoming.boleto_payments import book_boletos
+from workers.incoming.comparison import Comparison
+from workers.incoming.own_share import OwnShare
 from workers.incoming.pix_payments import book_pix
 from workers.incoming.reconciler import PIX_PASSES, reconcile, reconcile_boletos
-from workers.incoming.statement import Comparison, _BankStatement
+from workers.incoming.statement import _BankStatement
 from workers.orders import callback_keys
 from workers.orders.pix import PixOrderWorker
 from workers.orders.refund import RefundOrderWorker
@@ -217,7 +220,8 @@ async def test_a_comparison_does_not_take_a_booked_pix_that_became_unreadable_fo
     await context.pool.execute("UPDATE simulated_pix SET garbled = true WHERE end_to_end_id = $1", end_to_end_id)
     now = utc_now()
     comparison = Comparison(since=now - timedelta(minutes=5), until=now + timedelta(seconds=2))
-    await _BankStatement(context, BANK, comparison).compare_received_pix()
+    share = OwnShare(HOME, frozenset(), ())
+    await _BankStatement(context, BANK, comparison, share).compare_received_pix()
     found = [(each.what, each.reference) for each in comparison.differences]
     assert ("unreadable", end_to_end_id) in found
     assert ("missing_at_bank", end_to_end_id) not in found
