@@ -146,5 +146,4 @@ async def close_context(context: ApiContext) -> None:
     await context.replies.stop()
     await context.redis.aclose(close_connection_pool=True)
     await context.reads.close()
-    await context.reads.primary.close()
-    await context.pool.close()
+    await asyncio.gather(context.reads.primary.close(), context.pool.close())

@@ -10,6 +10,7 @@ the other.
 """
 
 import asyncio
+import contextvars
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Final, Generic, TypeVar
 
@@ -47,6 +48,7 @@ class Batcher(Generic[Item, Outcome]):
         self._alone_s = alone_s
         self._waiting: list[tuple[Item, asyncio.Future[Outcome]]] = []
         self._tasks: set[asyncio.Task[None]] = set()
+        self._context = contextvars.copy_context()  # that of the process or cell that the batcher was made for
 
     def submit(self, item: Item) -> "asyncio.Future[Outcome]":
         """A future of the item's outcome, or of what its flush raised for it. OverflowError when too many wait."""
@@ -56,7 +58,8 @@ class Batcher(Generic[Item, Outcome]):
         self._waiting.append((item, future))
         if self._lanes_free:
             self._lanes_free -= 1
-            task = asyncio.create_task(self._flush_waiting())
+            # Not in the context of the caller: what is logged about other items would name the caller's request.
+            task = asyncio.create_task(self._flush_waiting(), context=self._context.copy())
             self._tasks.add(task)
             task.add_done_callback(self._tasks.discard)
         return future

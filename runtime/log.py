@@ -18,6 +18,7 @@ import select
 import sys
 import traceback
 from collections.abc import MutableMapping
+from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime
 from types import TracebackType
 from typing import Any
@@ -179,6 +180,8 @@ class AccessLog:
         self._flush_now = asyncio.Event()
         self._stopped = self._abandoned = False
         self._task: asyncio.Task[None] | None = None
+        # Its own: a write waits for as long as its reader stalls, and the loop's threads are few. Each cell has a log.
+        self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="access log")
 
     def start(self) -> None:
         self._stopped = self._abandoned = False  # an application that could not open is opened again, with its log
@@ -225,7 +228,7 @@ class AccessLog:
                     self._lines.append(_lost_notice(lost))
                 block = b"\n".join(self._lines) + b"\n"
                 self._lines, self._lines_bytes = [], 0
-                if unwritten := await loop.run_in_executor(None, self._write_all, block):
+                if unwritten := await loop.run_in_executor(self._thread, self._write_all, block):
                     self._lost += unwritten + (lost and lost - 1)  # the notice is the last of them
             elif self._stopped:
                 return

@@ -37,6 +37,13 @@ class Pool(_Pool):
     """How often a caller found all connections in use."""
     waited_s = 0.0
 
+    async def close(self) -> None:
+        """Close the connections, after _CLOSE_S at the latest: each waits for the server to close it as well, and with
+        one that hangs the process would be killed before it ends."""
+        with suppress(TimeoutError):  # asyncpg then terminates the connections
+            async with asyncio.timeout(_CLOSE_S):
+                await super().close()
+
     def acquire(self, *, timeout: float | None = None) -> "_AcquiredConnection":
         return _AcquiredConnection(self, timeout)
 
@@ -119,6 +126,7 @@ DB_UNAVAILABLE = (
 _COMMAND_S_MAX = 15.0
 _ACQUIRE_S = 5.0
 _END_S = 5.0
+_CLOSE_S = 2.0
 _ASK_AGAIN_S_MIN = 0.05
 _ASK_AGAIN_S_MAX = 0.4  # a restart takes a second or two
 

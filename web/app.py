@@ -157,8 +157,7 @@ def lifespan(
             app.state.live.close()
             await app.state.context.close()
             await app.state.reads.close()
-            for each in own_pools:
-                await each.close()
+            await asyncio.gather(*(each.close() for each in own_pools))
 
     return life
 

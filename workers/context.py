@@ -22,7 +22,6 @@ from runtime.servers.asked_connections import AskedConnector
 from runtime.settings import Settings
 from runtime.tracing.traces import Traces
 
-_CLOSE_S = 3.0
 WORKER = f"{socket.gethostname()}:{os.getpid()}:{secrets.token_hex(4)}"
 """The name of this process. Containers on their host's network, or of the same name, share a host name, and each is
 process 1: named by these alone they would all hold a lease together, and one's heartbeat would hide another's."""
@@ -53,7 +52,7 @@ async def open_context(settings: Settings, jobs: LaneWaker, stopping: asyncio.Ev
             size=settings.pace.worker_pool_size,
             statements_kept=settings.statements_kept,
         )
-        opened.push_async_callback(_close_pool, pool)
+        opened.push_async_callback(pool.close)
         await check_cell(pool, settings.cell)
         redis = open_redis(settings.redis_url, blocking=False)
         opened.push_async_callback(redis.aclose)
@@ -81,11 +80,3 @@ async def open_context(settings: Settings, jobs: LaneWaker, stopping: asyncio.Ev
             traces=traces,
             stopping=stopping,
         )
-
-
-async def _close_pool(pool: Pool) -> None:
-    try:
-        async with asyncio.timeout(_CLOSE_S):
-            await pool.close()
-    except TimeoutError:
-        pool.terminate()

@@ -7,9 +7,8 @@ from typing import Final
 
 import asyncpg
 
-from runtime.cells.directory import read_cells
+from runtime.cells.directory import find_numbers
 from runtime.postgres import connect
-from runtime.seal import Seal
 from runtime.settings import Settings
 
 _POLL_S: Final = 1.0
@@ -20,7 +19,6 @@ class CellWatch:
 
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
-        self._seal = Seal(settings.secret_key)
         self._numbers: tuple[int, ...] = ()
         self._returned: set[int] = set()
         threading.Thread(target=lambda: asyncio.run(self._watch()), daemon=True).start()
@@ -38,7 +36,7 @@ class CellWatch:
                 conn = await connect(self._settings.database_url)
                 try:
                     while True:
-                        self._numbers = tuple(cell.number for cell in await read_cells(conn, self._seal))
+                        self._numbers = tuple(await find_numbers(conn))
                         await asyncio.sleep(_POLL_S)
                 finally:
                     await conn.close()

@@ -1,9 +1,11 @@
 """Control numbers of boletos, taken from the sequence a block at a time."""
 
-import asyncio
+from collections.abc import Sequence
+from itertools import islice
 from typing import Final
 
 import sql
+from runtime.batching import Batcher
 from runtime.postgres import Pool, session
 
 BLOCK: Final = 50
@@ -20,13 +22,19 @@ class ControlNumbers:
     def __init__(self, pool: Pool) -> None:
         self._pool = pool
         self._block = iter(range(0))
-        self._taking = asyncio.Lock()
+        # One question to the database for all callers that wait: with a lock, they would wait for a silent database one
+        # after the other.
+        self._batcher: Batcher[None, int] = Batcher(self._take_numbers, lanes=1, batch_max=BLOCK, alone_again=())
 
     async def next(self) -> int:
-        async with self._taking:
-            control = next(self._block, None)
-            if control is None:
-                async with session(self._pool) as conn:
-                    control = await take_block(conn)
-                self._block = iter(range(control + 1, control + BLOCK))
-            return control
+        control = next(self._block, None)
+        return await self._batcher.submit(None) if control is None else control
+
+    async def _take_numbers(self, asked: Sequence[None]) -> list[int]:
+        numbers = list(islice(self._block, len(asked)))  # those of a block that was taken meanwhile
+        if missing := len(asked) - len(numbers):
+            async with session(self._pool) as conn:
+                first = await take_block(conn)
+            numbers += range(first, first + missing)
+            self._block = iter(range(first + missing, first + BLOCK))
+        return numbers

@@ -86,6 +86,18 @@ async def test_a_command_ends_at_its_timeout_although_postgres_hangs(
         assert not patience.expired()
 
 
+async def test_an_api_closes_although_postgres_hangs(servers: Any) -> None:
+    """A connection waits for the server to close it as well. Pool after pool, a process took longer to end than its
+    supervisor waits; and the first pool that gave up left the others of a cell that was moved away open."""
+    async with (
+        hanging(servers.database_url) as (url, hangs),
+        asyncio.timeout(30),
+        open_api(url, servers.redis_url) as api,
+    ):
+        assert (await api.get("/readyz", token=None)).status == 200
+        hangs.set()
+
+
 def test_a_timeout_of_the_database_is_reported_as_no_answer() -> None:
     with pytest.raises(CannotRun, match="PostgreSQL cannot be reached: it does not answer"), reaching_postgres():
         raise TimeoutError

@@ -4,8 +4,10 @@ import asyncio
 from collections.abc import Sequence
 
 import pytest
+import structlog
 
 from runtime.batching import Batcher
+from runtime.cells.number import current_cell, in_cell
 
 
 async def test_items_submitted_during_a_flush_are_flushed_together_after_it() -> None:
@@ -110,3 +112,19 @@ async def test_a_full_batcher_refuses_further_items_at_once() -> None:
     may_end.set()
     assert await asyncio.gather(flushing, *waiting) == [0, 1, 2, 3]
     await batcher.close()
+
+
+async def test_a_flush_runs_in_the_cell_of_its_batcher_and_not_in_the_context_of_the_first_caller() -> None:
+    """What a flush logs about the items of others must not name the first caller's request, nor the trace of it."""
+    seen: list[tuple[int, dict[str, object]]] = []
+
+    async def flush(items: Sequence[int]) -> list[int]:
+        seen.append((current_cell(), structlog.contextvars.get_contextvars()))
+        return list(items)
+
+    with in_cell(5):
+        batcher: Batcher[int, int] = Batcher(flush, lanes=1, batch_max=50)
+    with structlog.contextvars.bound_contextvars(request_id="req_of_the_first"):
+        first = batcher.submit(1)
+    assert await asyncio.gather(first, batcher.submit(2)) == [1, 2]
+    assert seen == [(5, {})]

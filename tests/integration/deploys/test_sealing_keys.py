@@ -82,13 +82,23 @@ async def test_only_one_of_two_first_processes_with_different_keys_starts(pool: 
 
 
 async def quita(words: Iterable[str], url: str, keys: str, home: Path) -> "subprocess.CompletedProcess[str]":
+    return await python("-m", "cli.main", *words, url=url, keys=keys, home=home)
+
+
+async def python(*words: str, url: str, keys: str, home: Path) -> "subprocess.CompletedProcess[str]":
     env = {
         "DATABASE_URL": url, "SECRET_KEY": keys, "QUITA_HOME": str(home), "PATH": "/usr/bin:/bin",
         "PYTHONPATH": str(ROOT), "WEBHOOK_ALLOW_PRIVATE": "1",
     }  # fmt: skip
-    command = [sys.executable, "-m", "cli.main", *words]
     return await asyncio.to_thread(
-        subprocess.run, command, cwd=ROOT, env=env, capture_output=True, text=True, timeout=120, check=False
+        subprocess.run,
+        [sys.executable, *words],
+        cwd=ROOT,
+        env=env,
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
     )
 
 
@@ -99,6 +109,31 @@ async def test_a_key_with_which_everything_was_sealed_anew_is_recorded(url: str,
     assert (done.returncode, json.loads(done.stdout)["key"]) == (0, 2)
     assert await recorded_key_ids(pool) == [1, 2]
 
+
+async def test_the_workers_of_a_cell_are_started_whichever_key_its_addresses_are_sealed_under(
+    servers: Any, url: str, tmp_path: Path
+) -> None:
+    """`quita up` looks for new cells in a thread, which ended for good when it could not open an address."""
+    home = await asyncpg.connect(owner_of(servers, url))
+    sealed = seal_addresses(Addresses("postgresql://here", ""), 1, Seal(read_keys(f"2:{TWO}")))
+    await home.execute(
+        "INSERT INTO cell (number, name, addresses_sealed, added_at) VALUES (1, 'ala', $1, now())", sealed
+    )
+    await home.close()
+    done = await python("-c", _FIND_NEW_CELLS, url=url, keys=ONE, home=tmp_path)
+    assert (done.returncode, done.stdout) == (0, "[1]\n"), done.stderr
+
+
+_FIND_NEW_CELLS = """
+import os
+import time
+from cli.run.cell_workers import CellWatch
+from runtime.settings import read_settings
+watch = CellWatch(read_settings({**os.environ, "REDIS_URL": "redis://127.0.0.1:1"}))
+while not (new := watch.new()):
+    time.sleep(0.05)
+print(new)
+"""
 
 _ACCOUNT = "01a217cf-9f04-7000-98b2-0cd1db81ba5b"
 
