@@ -126,6 +126,6 @@ async def test_a_flush_runs_in_the_cell_of_its_batcher_and_not_in_the_context_of
         batcher: Batcher[int, int] = Batcher(flush, lanes=1, batch_max=50)
     with structlog.contextvars.bound_contextvars(request_id="req_of_the_first"):
         first = batcher.submit(1)
-    both: list[int] = await asyncio.gather(first, batcher.submit(2))
-    assert both == [1, 2]
+    waiting = [first, batcher.submit(2)]
+    assert await asyncio.gather(*waiting) == [1, 2]
     assert seen == [(5, {})]
