@@ -75,22 +75,29 @@ def test_a_stalled_log_reader_blocks_nothing_and_later_gets_the_number_of_lost_l
         os.close(write_end)
 
 
-async def test_a_stalled_reader_of_the_access_log_takes_no_thread_from_other_work() -> None:
+def test_a_stalled_reader_of_the_access_log_takes_no_thread_from_other_work() -> None:
     """Each cell has an access log of its own: with five cells on two cores they took all threads of the process, so
     that nobody could sign in (a password is hashed in a thread)."""
-    asyncio.get_running_loop().set_default_executor(ThreadPoolExecutor(max_workers=1))
     read_end, write_end = os.pipe()
-    begun = asyncio.Event()
-    asyncio.get_running_loop().add_reader(read_end, begun.set)
-    log = AccessLog(write_end)
-    log.start()
+
+    async def hash_beside_a_stalled_reader() -> str:
+        loop = asyncio.get_running_loop()  # its own: the other tests' loop keeps its threads
+        loop.set_default_executor(ThreadPoolExecutor(max_workers=1))
+        begun = asyncio.Event()
+        loop.add_reader(read_end, begun.set)
+        log = AccessLog(write_end)
+        log.start()
+        try:
+            log.write(b"x" * (1 << 18))  # a pipe holds 64 KiB
+            await asyncio.wait_for(begun.wait(), 30)
+            return await asyncio.wait_for(asyncio.to_thread(lambda: "hashed"), 30)
+        finally:
+            loop.remove_reader(read_end)
+            await log.stop()
+
     try:
-        log.write(b"x" * (1 << 18))  # a pipe holds 64 KiB
-        await asyncio.wait_for(begun.wait(), 30)
-        assert await asyncio.wait_for(asyncio.to_thread(lambda: "hashed"), 30) == "hashed"
+        assert asyncio.run(hash_beside_a_stalled_reader()) == "hashed"
     finally:
-        asyncio.get_running_loop().remove_reader(read_end)
-        await log.stop()
         os.close(read_end)
         os.close(write_end)
 
