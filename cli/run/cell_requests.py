@@ -1,4 +1,5 @@
-"""Finds the cell of a request in its token, cookie or path: each carries the number of the cell that made it."""
+"""Finds the cell of a request in its token, cookie or path: each carries the number of the cell that made it. A form
+with an e-mail alone is tried in each cell that knows it."""
 
 from base64 import b64decode, urlsafe_b64decode
 from collections.abc import Awaitable, Callable, Iterable

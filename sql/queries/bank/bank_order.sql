@@ -90,8 +90,8 @@ RETURNING o.order_id, o.test, o.bank, o.kind, o.request, o.attempts, o.created_a
 -- Leases orders of refunds or of withdrawals, with the outcome that the previous attempt stored. A withdrawal that was
 -- never sent to the bank is skipped while the account is not approved: its money stays, and no attempt is counted. The
 -- subquery looks this up for each order; a join might read every withdrawal ever made. :since as above: 5,000 skipped
--- withdrawals cost 40,000 blocks. After a restore no transfer is
--- sent until an operator has compared the books with the bank and released payouts.
+-- withdrawals cost 40,000 blocks. After a restore no transfer is sent until an operator has compared the books with the
+-- bank and released payouts.
 WITH due AS (
     SELECT o.order_id FROM bank_order o
     WHERE o.lane = :lane AND o.test = :test AND o.state = 'waiting'
