@@ -102,8 +102,9 @@ SELECT 'mails', count(*), min(due_at) FROM (
 
 -- name: bank
 -- Production: how far the PIX reconciler has come, how many locations are ready, and how many orders workers hold.
+-- Locations are counted whole: a bound on blocks would show a full reserve as a smaller one.
 SELECT (SELECT min(until) FROM bank_reconciled WHERE method = 'pix' AND pass = 'new') AS reconciled_until,
-       (SELECT coalesce(sum(count), 0)::bigint FROM (SELECT count FROM pix_location WHERE NOT test LIMIT :limit) AS few) AS locations,
+       (SELECT coalesce(sum(count), 0)::bigint FROM pix_location WHERE NOT test) AS locations,
        (SELECT count(*) FROM (SELECT FROM bank_order WHERE state = 'working' AND NOT test LIMIT :limit) AS few) AS working;
 
 -- name: lanes_in_trouble

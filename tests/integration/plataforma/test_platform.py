@@ -20,7 +20,7 @@ from commands.people.staff import add_staff
 from commands.webhooks.endpoint import set_endpoint
 from domain.brazilian import brl, span
 from domain.instants import SAO_PAULO
-from readmodels.dashboard.platform import bank_state, find_merchant, kyc_counts, lanes_in_trouble, queues
+from readmodels.dashboard.platform import COUNT_MAX, bank_state, find_merchant, kyc_counts, lanes_in_trouble, queues
 from readmodels.reports.compare import whole
 from readmodels.reports.integrators import find_integrator
 from readmodels.reports.report import ask
@@ -762,10 +762,18 @@ async def test_the_first_page_shows_the_reconciliation_of_pix_and_the_locations_
         "INSERT INTO pix_location (test, bank, location_ids, locations) VALUES (false, '001', '{1, 2}', '{a, b}'),"
         " (false, '001', '{3}', '{c}'), (true, '001', '{4}', '{d}')"
     )
+    # More blocks than other figures of the page are counted up to.
+    await conn.execute(
+        "INSERT INTO pix_location (test, bank, location_ids, locations)"
+        " SELECT false, '001', '{5}', '{e}' FROM generate_series(1, $1)", COUNT_MAX,
+    )  # fmt: skip
     await conn.execute(
         "INSERT INTO bank_reconciled (bank, method, pass, until, goal, width_s) VALUES"
         " ('x', 'pix', 'new', '2000-01-02', now(), 1), ('y', 'pix', 'new', '2000-01-03', now(), 1),"
         " ('x', 'boleto', 'new', '2000-01-01', now(), 1), ('x', 'pix', 'again', '2000-01-01', now(), 1)"
     )
     state = await bank_state(conn)
-    assert (state.locations - locations, state.reconciled_until) == (3, datetime(2000, 1, 2, tzinfo=UTC))
+    assert (state.locations - locations, state.reconciled_until) == (
+        3 + COUNT_MAX,
+        datetime(2000, 1, 2, tzinfo=UTC),
+    )
