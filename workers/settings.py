@@ -28,6 +28,7 @@ from runtime.cells.addresses import redis_of
 from runtime.coordination.clocks import watch_clock
 from runtime.coordination.heartbeats import leave
 from runtime.coordination.lanes import LANES, WEBHOOKS
+from runtime.coordination.leases import release_leases
 from runtime.jobs import QUEUE, QueueRedis
 from runtime.limits.variables import redis_address
 from runtime.metrics import DatabaseMeter
@@ -43,7 +44,7 @@ from workers.webhooks.dispatcher import WebhookDispatcher
 from workers.webhooks.guarded_connection import guarded_session
 
 _CALENDAR_DELAY_S = 3.0
-_HEARTBEAT_REMOVAL_S = 1.0
+_LEAVE_S = 1.0
 _CLOCK_JUMP_S_MIN = 5.0
 """How far beyond its interval a cron's next run may lie before the machine's clock is taken to have been set."""
 # fmt: off
@@ -149,7 +150,7 @@ def traced_share(settings: Settings) -> float | None:
 @asynccontextmanager
 async def open_runner(settings: Settings, *, on_signal: Callable[[], object] = int) -> AsyncIterator[Runner]:
     """Open the duties of this process. After SIGTERM or SIGINT they begin nothing new. At the end, work under way has
-    12 s to finish; the leases cover what is left."""
+    12 s to finish; the leases of orders and deliveries cover what is left."""
     runner = Runner()
 
     def stop() -> None:
@@ -183,13 +184,15 @@ async def open_runner(settings: Settings, *, on_signal: Callable[[], object] = i
             for task in background_tasks:
                 task.cancel()
             await asyncio.gather(runner.stop(), dispatcher.stop(), *background_tasks, return_exceptions=True)
-            await asyncio.gather(_remove_heartbeat(context), return_exceptions=True)
+            await asyncio.gather(_leave(context), return_exceptions=True)
     _log.info("worker_stopped")
 
 
-async def _remove_heartbeat(context: Context) -> None:
-    async with asyncio.timeout(_HEARTBEAT_REMOVAL_S), session(context.pool) as conn:
+async def _leave(context: Context) -> None:
+    """Have other workers neither miss this one nor wait for its leases to run out; a reconciler's lasts two minutes."""
+    async with asyncio.timeout(_LEAVE_S), session(context.pool) as conn:
         await leave(conn, worker=context.worker)
+        await release_leases(conn, holder=context.worker)
 
 
 async def _read_calendar(context: Context) -> None:

@@ -10,6 +10,7 @@ from sql import Connection
 
 _take = sql.maybe("lease.take", str)
 _release = sql.run("lease.release")
+_release_all = sql.run("lease.release_all")
 
 
 async def take_lease(conn: Connection, *, name: str, holder: str, lease_s: float) -> bool:
@@ -24,3 +25,8 @@ async def take_lease(conn: Connection, *, name: str, holder: str, lease_s: float
 async def release_lease(conn: Connection, *, name: str, holder: str) -> None:
     """Let another process take the duty at once. Nothing happens to a lease that another holder has by now."""
     await _release(conn, name=name, holder=holder)
+
+
+async def release_leases(conn: Connection, *, holder: str) -> None:
+    """Let other processes take all duties of a process that ends in order, at once and not when its leases run out."""
+    await _release_all(conn, holder=holder)

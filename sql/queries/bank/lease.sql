@@ -18,3 +18,7 @@ RETURNING name;
 
 -- name: release
 DELETE FROM lease WHERE name = :name AND holder = :holder;
+
+-- name: release_all
+-- Reads the whole table, a row per duty.
+DELETE FROM lease WHERE holder = :holder;

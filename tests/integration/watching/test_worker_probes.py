@@ -11,6 +11,7 @@ from typing import Any
 
 import httpx
 
+from runtime.coordination.leases import take_lease
 from runtime.jobs import Jobs
 from runtime.local.embedded import EmbeddedRedis
 from runtime.local.ports import free_port
@@ -19,8 +20,9 @@ from runtime.settings import read_settings
 from tests.support.database import own_database, owner_of
 from tests.support.hanging import hanging
 from tests.support.in_process import open_api
+from tests.support.merchant import until_answer
 from tests.support.system import ROOT, System, remove_home, temporary_home, until
-from workers.context import Context, open_context
+from workers.context import WORKER, Context, open_context
 from workers.probes import serve_probes
 from workers.settings import open_runner
 
@@ -138,6 +140,23 @@ async def test_a_probe_does_not_wait_for_a_postgresql_that_hangs(servers: Any) -
         kept = context.pool.get_size() - context.pool.get_idle_size()
         assert kept == 1, "the probes share one statement, which is still being cancelled"
         context.pool.terminate()
+
+
+async def test_a_worker_that_ends_in_order_leaves_no_lease_that_others_wait_for(servers: Any) -> None:
+    """The reconciler's lease outlasts a slow page; after a deploy, payments without a callback waited for its end."""
+    async with own_database(servers, "leaving") as url:
+        settings = read_settings(_env(servers, free_port(), DATABASE_URL=url))
+        leases = "SELECT array_agg(name ORDER BY name) FROM lease WHERE until > now()"
+        owner = await connect(owner_of(servers, url))
+        try:
+            async with open_runner(settings):
+                for name, holder in (("reconciler:pix:x", WORKER), ("reconciler:boleto:x", "another")):
+                    assert await take_lease(owner, name=name, holder=holder, lease_s=120)
+                await until_answer(lambda: owner.fetchval("SELECT EXISTS (SELECT FROM worker_heartbeat)"))
+            assert await owner.fetchval(leases) == ["reconciler:boleto:x"]
+            assert not await owner.fetchval("SELECT EXISTS (SELECT FROM worker_heartbeat)")
+        finally:
+            await owner.close()
 
 
 async def test_each_worker_beats_and_keeps_its_leases_although_another_one_takes_every_cron(servers: Any) -> None:
