@@ -21,7 +21,9 @@ def add_list_and_show(verbs: Commands) -> None:
     )
     parser.set_defaults(run=show_list)
 
-    parser = verbs.add_parser("show", help="a merchant: registration, people, webhook and balance")
+    parser = verbs.add_parser(
+        "show", help="a merchant: registration, people, webhook (deliveries up to 1,000), balance"
+    )
     parser.add_argument("account_id", type=UUID)
     parser.set_defaults(run=show)
 

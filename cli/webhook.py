@@ -23,7 +23,11 @@ def add_commands(commands: Commands) -> None:
     parser.set_defaults(run=set_url)
 
     for verb, run, text in (
-        ("list", show, "an account's endpoint, its kinds of events, and how each mode's deliveries go"),
+        (
+            "list",
+            show,
+            "an account's endpoint, its kinds of events, and how deliveries go (counted up to 1,000)",
+        ),
         ("rotate", rotate, "a new signing secret; the one before signs along for 24 hours"),
         ("test", try_out, "have a test event delivered: a sandbox charge of 1.00, paid at once"),
     ):

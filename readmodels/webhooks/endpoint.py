@@ -1,6 +1,7 @@
 """An account's webhook endpoint, its health in each mode, and the latest notices about it."""
 
 from datetime import datetime
+from typing import ClassVar
 from uuid import UUID
 
 from msgspec import Struct
@@ -8,8 +9,6 @@ from msgspec import Struct
 import sql
 from sql import Connection
 
-WAITING_MAX = 1_000
-"""Waiting deliveries are counted up to this number."""
 NOTICES_MAX = 10
 
 
@@ -25,8 +24,10 @@ class Endpoint(Struct, frozen=True):
 
 
 class LaneHealth(Struct, frozen=True):
-    """The endpoint's health in one mode. `state`: open | broken | paused; counts stop at WAITING_MAX; `delivered_at` is
-    the latest success among the newest hundred deliveries."""
+    """The endpoint's health in one mode. `state`: open | broken | paused; counts stop at `counted_max`; `delivered_at`
+    is the latest success among the newest hundred deliveries."""
+
+    counted_max: ClassVar[int] = 1_000
 
     test: bool
     state: str
@@ -56,7 +57,7 @@ _find_notices = sql.many("webhook_settings.notices", NoticeRow)
 
 async def lanes_health(conn: Connection, account_id: UUID) -> list[LaneHealth]:
     """The endpoint's health in production, then in test mode; empty without an endpoint."""
-    return await _find_lanes(conn, account_id=account_id, limit=WAITING_MAX)
+    return await _find_lanes(conn, account_id=account_id, limit=LaneHealth.counted_max)
 
 
 async def latest_notices(conn: Connection, account_id: UUID) -> list[NoticeRow]:

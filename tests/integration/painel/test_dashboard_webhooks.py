@@ -21,6 +21,7 @@ from commands.webhooks.address import AddressFault
 from commands.webhooks.endpoint import OLD_SECRETS_MAX, set_endpoint
 from domain.events import DEFAULT_KINDS, EventKind
 from domain.mode import Mode
+from readmodels.webhooks.endpoint import LaneHealth
 from runtime.ids import new_id
 from runtime.postgres import Pool, transaction
 from tests.support.dashboard import Books, Person, Seen, a_merchant, owner_in_browser, settings_with
@@ -292,7 +293,7 @@ async def test_a_delivery_or_a_range_of_events_can_be_sent_again(env: Environmen
 
 
 async def test_a_paused_endpoint_is_reported_on_both_pages_and_resumes_on_request(
-    env: Environment, worker: None, pool: Pool
+    env: Environment, worker: None, pool: Pool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async with receiving() as receiver:
         await register(env, receiver)
@@ -307,6 +308,10 @@ async def test_a_paused_endpoint_is_reported_on_both_pages_and_resumes_on_reques
         page = await env.person.opened(PATH)
         assert "nenhuma entrega aceita por muito tempo" in page.text
         assert "Retidas 1" in page.text
+        with monkeypatch.context() as counted:  # a count that stopped says so
+            counted.setattr(LaneHealth, "counted_max", 1)
+            assert "Retidas mais de 1" in (await env.person.opened(PATH)).text
+            assert "mais de 1 retidas" in (await env.person.opened("/painel")).text
         assert "Retomar entregas de teste" not in page.text
         done = await env.person.post(f"{PATH}/retomar", form=page)
         assert done.where == f"{PATH}?feito=retomada"

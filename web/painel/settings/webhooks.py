@@ -23,7 +23,7 @@ from commands.webhooks.trial import send_trial
 from domain.errors import Code, Refused
 from domain.events import DEFAULT_KINDS, EventKind
 from domain.pix.end_to_end import TAIL_BYTES
-from readmodels.webhooks.endpoint import WAITING_MAX, endpoint_of, lanes_health, latest_notices
+from readmodels.webhooks.endpoint import endpoint_of, lanes_health, latest_notices
 from runtime.coordination.lanes import WEBHOOKS
 from runtime.postgres import session
 from sql import Connection
@@ -200,7 +200,6 @@ async def _page(
         "remove_fault": remove_fault,
         "secret_fault": secret_fault,
         "lanes": lanes,
-        "count_max": WAITING_MAX,
         "notices": notices,
         "always": [str(each) for each in DEFAULT_KINDS],
         "now": request.now,
