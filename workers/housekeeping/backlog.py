@@ -27,6 +27,8 @@ LEASE_S: Final = 25.0
 """Longer than the interval, so that the lease stays with one worker while that worker lives."""
 COUNTED_MAX: Final = 10_000
 """Rows counted of one queue: that many already show that something is wrong."""
+_LANES_MAX: Final = 1_000
+"""Lanes visited, while COUNTED_MAX deliveries are due, for those that a failing receiver's deliveries hide."""
 
 _MULTIPROCESS_MODE: Final = "livemostrecent"
 _waiting = Gauge(
@@ -133,7 +135,7 @@ async def measure_backlog(context: Context) -> int:
 
 async def queues(conn: Connection, *, now: datetime, held: timedelta) -> list[QueueBacklog]:
     """Every queue, also an empty one. `held`: how long the shares of partners are held in production."""
-    parameters = {"now": now, "counted_max": COUNTED_MAX, "earned_until": now - held}
+    parameters = {"now": now, "counted_max": COUNTED_MAX, "lanes_max": _LANES_MAX, "earned_until": now - held}
     return [backlog for find in _QUEUES for backlog in await find(conn, **parameters)]
 
 

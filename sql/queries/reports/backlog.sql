@@ -30,12 +30,32 @@ CROSS JOIN LATERAL (
 ) q;
 
 -- name: deliveries
--- Deliveries to failing receivers are a queue of their own: the workers cannot shorten it.
-WITH due AS MATERIALIZED (
+-- Deliveries to failing receivers are a queue of their own: the workers cannot shorten it. Receivers are found through
+-- the :counted_max longest due deliveries. Only if there are as many can those of a failing receiver hide the others;
+-- then a loose index scan also visits :lanes_max lanes, and counts one delivery of each that was hidden.
+WITH RECURSIVE due AS MATERIALIZED (
     SELECT endpoint_id, test, due_at FROM webhook_delivery
     WHERE state = 'pending' AND due_at <= :now ORDER BY due_at LIMIT :counted_max
-), lane AS MATERIALIZED (
+), counted AS MATERIALIZED (
     SELECT endpoint_id, test, count(*) AS waiting, min(due_at) AS oldest FROM due GROUP BY endpoint_id, test
+), scanned AS (
+    (SELECT endpoint_id, test, due_at, 1 AS n FROM webhook_delivery
+     WHERE state = 'pending' AND (SELECT count(*) FROM due) = :counted_max
+     ORDER BY endpoint_id, test, due_at LIMIT 1)
+    UNION ALL
+    SELECT next.endpoint_id, next.test, next.due_at, lane.n + 1
+    FROM scanned lane
+    CROSS JOIN LATERAL (
+        SELECT d.endpoint_id, d.test, d.due_at FROM webhook_delivery d
+        WHERE d.state = 'pending' AND (d.endpoint_id, d.test) > (lane.endpoint_id, lane.test)
+        ORDER BY d.endpoint_id, d.test, d.due_at LIMIT 1
+    ) AS next
+    WHERE lane.n < :lanes_max
+), lane AS MATERIALIZED (
+    SELECT endpoint_id, test, waiting, oldest FROM counted
+    UNION ALL
+    SELECT endpoint_id, test, 1, due_at FROM scanned
+    WHERE due_at <= :now AND (endpoint_id, test) NOT IN (SELECT endpoint_id, test FROM counted)
 ), looked_at AS (
     SELECT d.test, d.waiting, d.oldest, l.state <> 'open' OR coalesce(l.blocked_until > :now, false) AS failing
     FROM lane d

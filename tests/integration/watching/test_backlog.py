@@ -30,7 +30,7 @@ from workers.housekeeping.verification import verify_nightly
 NOW = datetime(2026, 6, 1, tzinfo=UTC)
 ROWS = 3_000
 NAMES = sorted(name for name in sql.STATEMENTS if name.startswith("backlog."))
-GIVEN = {"now": NOW, "counted_max": 10, "earned_until": NOW - timedelta(days=180)}
+GIVEN = {"now": NOW, "counted_max": 10, "lanes_max": 10, "earned_until": NOW - timedelta(days=180)}
 
 _SEED = (
     "INSERT INTO account (account_id, name, document, city, kyc, pix_key, created_at)"
@@ -258,6 +258,23 @@ async def test_each_backlog_reports_how_many_wait_and_since_when_the_oldest_wait
     empty = [("bank_orders_withdrawal", "test"), ("webhooks", "production"), ("webhooks_of_failing_receivers", "test")]
     expected |= dict.fromkeys(empty, (0, None))
     assert found == expected
+
+
+async def test_a_failing_receiver_with_most_of_the_due_deliveries_hides_no_other(
+    full: Pool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Workers that lag behind with all other receivers went unnoticed for as long as it failed."""
+    monkeypatch.setattr("workers.housekeeping.backlog.COUNTED_MAX", 1)
+    async with full.acquire() as conn:
+        measured = await queues(conn, now=NOW, held=timedelta(days=180))
+    first = datetime(2026, 5, 30, tzinfo=UTC)
+    found = {(each.queue, each.mode): (each.waiting, each.oldest) for each in measured if "webhooks" in each.queue}
+    assert found == {
+        ("webhooks", "test"): (2, first + timedelta(seconds=2)),  # one of each receiver
+        ("webhooks", "production"): (0, None),
+        ("webhooks_of_failing_receivers", "test"): (0, None),
+        ("webhooks_of_failing_receivers", "production"): (2, first + timedelta(seconds=1)),
+    }
 
 
 class _NoJobs(Jobs):
