@@ -218,6 +218,7 @@ CREATE TABLE bank_order_done (
     CONSTRAINT bank_order_done_pkey PRIMARY KEY (order_id),
     CONSTRAINT bank_order_done_state_check CHECK (state = ANY (ARRAY['done'::text, 'refused'::text, 'abandoned'::text]))
 ) PARTITION BY RANGE (order_id);
+CREATE INDEX bank_order_failed ON ONLY bank_order_done USING btree (order_id) WHERE state <> 'done'::text AND NOT test;
 
 CREATE TABLE bank_order_done_other PARTITION OF bank_order_done DEFAULT;
 

@@ -82,8 +82,8 @@ async def stuck_orders(conn: Connection, *, now: datetime) -> list[StuckOrder]:
 
 
 async def failed_orders(conn: Connection) -> list[FailedOrder]:
-    """The newest orders that were refused or abandoned, among the latest that ended."""
-    return await _find_given_up(conn, look=_SCANNED_MAX, limit=SHOWN_MAX)
+    """The newest orders that were refused or abandoned."""
+    return await _find_given_up(conn, limit=SHOWN_MAX)
 
 
 async def stuck_deliveries(conn: Connection) -> list[StuckDelivery]:

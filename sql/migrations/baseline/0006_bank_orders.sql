@@ -67,6 +67,8 @@ CREATE TABLE bank_order_done (
     outcome      jsonb
 ) PARTITION BY RANGE (order_id);
 CREATE TABLE bank_order_done_other PARTITION OF bank_order_done DEFAULT;
+-- Few among all ended orders: staff see the newest of them (stuck.given_up).
+CREATE INDEX bank_order_failed ON bank_order_done (order_id) WHERE state <> 'done' AND NOT test;
 
 -- Callbacks to be checked. A hint moves no money: it makes a worker ask the bank, and is deleted when the bank has
 -- confirmed it or knows nothing of it.

@@ -30,12 +30,9 @@ ORDER BY o.created_at, o.order_id
 LIMIT :limit;
 
 -- name: given_up
--- Of the latest :look ended orders, those that the bank refused and those abandoned.
+-- The newest orders that the bank refused, and those abandoned: index bank_order_failed.
 SELECT d.order_id, d.account_id, a.name AS merchant, d.charge_id, d.bank, d.kind, d.state, d.attempts, d.created_at, d.ended_at
-FROM (
-    SELECT order_id, account_id, charge_id, test, bank, kind, state, attempts, created_at, ended_at FROM bank_order_done
-    ORDER BY order_id DESC LIMIT :look
-) AS d
+FROM bank_order_done d
 LEFT JOIN account a ON a.account_id = d.account_id
 WHERE d.state <> 'done' AND NOT d.test
 ORDER BY d.order_id DESC

@@ -120,7 +120,9 @@ async def test_a_stuck_bank_order_is_listed_and_a_retry_makes_it_due_at_once(
         await table_owner.execute("DELETE FROM withdrawal WHERE withdrawal_id = ANY($1)", made)
 
 
-async def test_a_bank_order_that_the_bank_refused_is_listed_without_a_retry(pool: Pool, staff: Person) -> None:
+async def test_a_bank_order_that_the_bank_refused_is_listed_without_a_retry_however_many_ended_since(
+    pool: Pool, table_owner: Pool, staff: Person
+) -> None:
     merchant = await a_merchant(pool, "Loja do Pedido Recusado")
     order_id, now = new_id(), datetime.now(UTC)
     for each, test, state in ((order_id, False, "refused"), (new_id(), True, "refused"), (new_id(), False, "done")):
@@ -129,7 +131,15 @@ async def test_a_bank_order_that_the_bank_refused_is_listed_without_a_retry(pool
             " created_at, ended_at) VALUES ($1, $2, $3, $4, '001', 'refund_transfer', $5, 2, $6, $6)",
             each, merchant.account_id, new_id(), test, state, now,
         )  # fmt: skip
+    # Half a minute of a busy installation.
+    later_ids = [new_id() for _ in range(6_000)]
+    await pool.execute(
+        "INSERT INTO bank_order_done (order_id, account_id, test, bank, kind, state, attempts, created_at, ended_at)"
+        " SELECT id, $2, false, '001', 'cob_register', 'done', 1, $3, $3 FROM unnest($1::uuid[]) AS id",
+        later_ids, merchant.account_id, now,
+    )  # fmt: skip
     page = await staff.opened(PATH)
+    await table_owner.execute("DELETE FROM bank_order_done WHERE order_id = ANY($1)", later_ids)
     assert page.text.count("Loja do Pedido Recusado Devolução por transferência") == 1
     assert "recusado pelo banco 2 tentativas" in page.text
     assert retry_path(order_id) not in page.html
