@@ -10,14 +10,15 @@ import sql
 from domain.documents import without_marks
 from domain.identifiers import parse_id
 from domain.merchants.address import is_complete
-from domain.mode import Owner
+from domain.mode import Mode, Owner
 from readmodels.page import ListFilters, TimePosition, time_page
 from sql import Connection
 
 COUNT_MAX = 1_000
 """Waiting items are counted up to this number."""
-_LOOKED_MAX = 2_000
-"""The open webhook deliveries among which those of production, and of failing receivers, are counted."""
+_DUE_MAX = 10_000
+_LANES_MAX = 1_000
+"""Due deliveries of all receivers and modes that are counted, and receivers that are visited when more are due."""
 FOUND_MAX = 50
 """Merchants returned by one search; to find others, staff type more of the name."""
 
@@ -69,11 +70,20 @@ class Merchant(Struct, frozen=True):
 
 
 class Queue(Struct, frozen=True):
-    """The number of items waiting in a queue; `due_at` is when the oldest item counted was due."""
+    """The number of items waiting in a queue; `due_at` is when the oldest item counted was due. `more`: not all were
+    counted."""
 
     name: str
     waiting: int
     due_at: datetime | None
+    more: bool = False
+
+
+class _DueDeliveries(Struct, frozen=True):
+    queue: str
+    mode: str
+    waiting: int
+    oldest: datetime | None
 
 
 class BankState(Struct, frozen=True):
@@ -108,6 +118,7 @@ _count_by_kyc = sql.many("platform.kyc_counts", KycCount)
 find_suspended_at = sql.maybe("platform.suspension", datetime)
 """When PIX without a boleto was suspended; None while it is not."""
 _find_queues = sql.many("platform.queues", Queue)
+_find_due_deliveries = sql.many("backlog.deliveries", _DueDeliveries)
 _find_bank_state = sql.one("platform.bank", BankState)
 lanes_in_trouble = sql.many("platform.lanes_in_trouble", LaneCount)
 
@@ -141,8 +152,17 @@ async def kyc_counts(conn: Connection, states: Sequence[str]) -> list[KycCount]:
     return await _count_by_kyc(conn, states=list(states), limit=COUNT_MAX)
 
 
-async def queues(conn: Connection) -> list[Queue]:
-    return await _find_queues(conn, limit=COUNT_MAX, look=_LOOKED_MAX)
+async def queues(conn: Connection, *, now: datetime) -> list[Queue]:
+    """The queues of production. Webhooks are counted once they are due; those to failing receivers are no lag of the
+    workers, and a queue of their own."""
+    due = await _find_due_deliveries(conn, now=now, counted_max=_DUE_MAX, lanes_max=_LANES_MAX)
+    full = sum(each.waiting for each in due) >= _DUE_MAX
+    webhooks = [
+        Queue(each.queue, each.waiting, each.oldest, full and each.oldest is not None)
+        for each in due
+        if each.mode == Mode.PRODUCTION
+    ]
+    return [*await _find_queues(conn, limit=COUNT_MAX), *webhooks]
 
 
 async def bank_state(conn: Connection) -> BankState:

@@ -19,7 +19,7 @@ QUEUES: Final[dict[str, str]] = {
     "bank_pix": "Pix a enviar ao banco", "bank_boletos": "Boletos a enviar ao banco",
     "bank_refunds": "Devoluções a enviar ao banco", "bank_withdrawals": "Saques a enviar ao banco",
     "bank_hints": "Avisos do banco a conferir", "webhooks": "Webhooks a entregar",
-    "webhooks_failing": "Webhooks que a loja não recebe", "webhooks_held": "Webhooks retidos",
+    "webhooks_of_failing_receivers": "Webhooks que a loja não recebe", "webhooks_held": "Webhooks retidos",
     "mails": "E-mails a enviar",
 }
 # Words for the values of a report's columns, by column; files keep the codes.

@@ -54,7 +54,7 @@ async def _page(request: PageRequest, *, fault: str = "") -> Response[Any]:
             "kyc": await kyc_counts(conn, list(Kyc)),
             "suspended_at": await find_suspended_at(conn),
             "bank": await bank_state(conn),
-            "queues": await queues(conn),
+            "queues": await queues(conn, now=request.now),
             "lanes": await lanes_in_trouble(conn),
         }
     words = {"kyc_words": KYC, "queue_words": QUEUES, "lane_words": LANES}

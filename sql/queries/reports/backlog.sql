@@ -32,7 +32,7 @@ CROSS JOIN LATERAL (
 -- name: deliveries
 -- Deliveries to failing receivers are a queue of their own: the workers cannot shorten it. Receivers are found through
 -- the :counted_max longest due deliveries. Only if there are as many can those of a failing receiver hide the others;
--- then a loose index scan also visits :lanes_max lanes, and counts one delivery of each that was hidden.
+-- then a loose index scan also visits :lanes_max lanes, and counts a few deliveries of each that was hidden.
 WITH RECURSIVE due AS MATERIALIZED (
     SELECT endpoint_id, test, due_at FROM webhook_delivery
     WHERE state = 'pending' AND due_at <= :now ORDER BY due_at LIMIT :counted_max
@@ -54,8 +54,13 @@ WITH RECURSIVE due AS MATERIALIZED (
 ), lane AS MATERIALIZED (
     SELECT endpoint_id, test, waiting, oldest FROM counted
     UNION ALL
-    SELECT endpoint_id, test, 1, due_at FROM scanned
-    WHERE due_at <= :now AND (endpoint_id, test) NOT IN (SELECT endpoint_id, test FROM counted)
+    SELECT s.endpoint_id, s.test, (
+        SELECT count(*) FROM (
+            SELECT FROM webhook_delivery d
+            WHERE d.endpoint_id = s.endpoint_id AND d.test = s.test AND d.state = 'pending' AND d.due_at <= :now
+            LIMIT 10) AS few), s.due_at
+    FROM scanned s
+    WHERE s.due_at <= :now AND (s.endpoint_id, s.test) NOT IN (SELECT endpoint_id, test FROM counted)
 ), looked_at AS (
     SELECT d.test, d.waiting, d.oldest, l.state <> 'open' OR coalesce(l.blocked_until > :now, false) AS failing
     FROM lane d

@@ -214,7 +214,7 @@ async def _given_of_webhooks(conn: Any) -> dict[str, tuple[dict[str, Any], int]]
         "webhook_lane.forget_held": (some, 60),
         "redeliver.one": (one | {"endpoint_id": endpoint_id}, 6),
         # For staff: the ends of the queues, whatever the number of receivers, and the few that stopped workers.
-        "platform.queues": ({"limit": 100, "look": 200}, 1_500),
+        "platform.queues": ({"limit": 100}, 1_500),
         "stuck.deliveries": ({"limit": 50}, 10),
         "backlog.deliveries": ({"now": NOW, "counted_max": 20, "lanes_max": 20}, 240),
         "read_delivery.find": (one, 6),

@@ -609,7 +609,9 @@ async def test_a_withdrawal_of_a_blocked_account_is_held_until_the_account_is_ap
 async def test_held_withdrawals_do_not_count_as_waiting_for_workers(env: Environment) -> None:
     async def waiting() -> int:
         async with env.pool.acquire() as conn:
-            return next(each.waiting for each in await queues(conn) if each.name == "bank_withdrawals")
+            return next(
+                each.waiting for each in await queues(conn, now=datetime.now(UTC)) if each.name == "bank_withdrawals"
+            )
 
     before = await waiting()
     await env.withdraw()
