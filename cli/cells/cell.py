@@ -13,24 +13,25 @@ _REACH_S_MAX = 3.0
 
 def add_commands(commands: Commands) -> None:
     verbs = family(commands, "cell", "databases side by side, each with some of the accounts")
-    verbs.add_parser("list", help="every cell, and whether it answers; exit 1 when one does not").set_defaults(run=show)
+    parser = verbs.add_parser("list", help="every cell, and whether it answers; exit 1 when one does not")
+    parser.set_defaults(run=show, at_home=True)
 
     parser = verbs.add_parser("add", help="make the tables of a new cell, and serve it from then on")
     parser.add_argument("name", metavar="NAME")
     parser.add_argument("dsn", metavar="DSN", help="of its database, as the role that is to own its tables")
     parser.add_argument("--schema", default="public", help="in that database (public)")
-    parser.set_defaults(run=add)
+    parser.set_defaults(run=add, at_home=True)
 
     parser = verbs.add_parser("standby", help="have its lists, sums and pages read there; without DSN at its primary")
     parser.add_argument("name", metavar="NAME")
     parser.add_argument("dsn", metavar="DSN", nargs="?", help="of the standby")
-    parser.set_defaults(run=standby)
+    parser.set_defaults(run=standby, at_home=True)
 
     parser = verbs.add_parser("move", help="to another server, while it is in use")
     parser.add_argument("name", metavar="NAME")
     parser.add_argument("dsn", metavar="DSN", help="of the database there, as the role that is to own its tables")
     parser.add_argument("--from-dsn", metavar="DSN", help="as the owner of its tables, where that is not home's owner")
-    parser.set_defaults(run=move)
+    parser.set_defaults(run=move, at_home=True)
 
 
 def show(args: argparse.Namespace) -> int:

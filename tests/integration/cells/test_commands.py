@@ -119,6 +119,8 @@ def test_a_cell_added_to_a_running_system_serves_merchants_and_is_away_without_i
         assert str(urlsplit(dsn).password) not in json.dumps(added), "no password is printed"
         again = system.quita("cell", "add", "bela", dsn, "--schema", "cell_bela")
         assert (again.returncode, again.stderr.count("\n")) == (1, 1)
+        inside = system.quita("cell", "add", "cora", dsn, "--schema", "cell_cora", "--cell", "bela")
+        assert (inside.returncode, "leave --cell out" in inside.stderr) == (1, True), inside.stderr
         assert states_by_name(system) == {"home": "serving", "bela": "serving"}
 
         merchant = system.json("merchant", "create", "--cell", "bela", "--name", "Loja", "--demo")
