@@ -7,6 +7,7 @@ from typing import Any
 
 from cli import running
 from cli.answer import Commands, answer, checked_seal, connected, family, reaching_postgres, tell
+from cli.run.child import CannotRun
 
 _REACH_S_MAX = 3.0
 
@@ -93,6 +94,7 @@ def add(args: argparse.Namespace) -> int:
     async def run() -> Any:
         async with connected("database_owner_url") as home:
             with reaching_postgres():
+                await _check_owner(args.dsn)
                 return await add_cell(
                     home,
                     _home_addresses(),
@@ -125,6 +127,7 @@ def move(args: argparse.Namespace) -> int:
     async def run() -> Any:
         async with connected("database_owner_url") as home:
             with reaching_postgres():
+                await _check_owner(args.dsn)
                 return await move_cell(
                     home,
                     _home_addresses(),
@@ -137,6 +140,25 @@ def move(args: argparse.Namespace) -> int:
                 )
 
     return answer(args, asyncio.run(run()))
+
+
+async def _check_owner(dsn: str) -> None:
+    """CannotRun unless `dsn` names the role and password of home's owner, as which every later `quita migrate` connects
+    to the cell."""
+    import asyncpg
+
+    from runtime.cells.addresses import as_role_of, same_role, shown
+    from runtime.postgres import connect
+
+    owner_url = running.find().need("database_owner_url")
+    fault = "DSN names another role"
+    if same_role(dsn, owner_url):
+        try:
+            await (await connect(as_role_of(dsn, owner_url))).close()
+            return
+        except asyncpg.InvalidAuthorizationSpecificationError:
+            fault = f"home's password is refused at {shown(dsn)}"
+    raise CannotRun(f"the cell has to belong to home's owner (DATABASE_OWNER_URL), whom migrations need there: {fault}")
 
 
 def _home_addresses() -> Any:

@@ -113,6 +113,9 @@ def test_a_cell_added_to_a_running_system_serves_merchants_and_is_away_without_i
     assert states_by_name(system) == {"home": "serving"}
     assert system.quita("cell", "list").stdout.split()[:3] == ["0", "home", "serving"]
     with second_server() as second:
+        for owner in (second.dsn, "postgresql://somebody:else@host"):  # another password there; another name
+            foreign = system.quita("cell", "add", "bela", as_role_of(second.dsn, owner))
+            assert (foreign.returncode, "home's owner" in foreign.stderr) == (1, True), foreign.stderr
         dsn = asyncio.run(with_owner_of_home(system, second))
         added = system.json("cell", "add", "bela", dsn, "--schema", "cell_bela")
         assert (added["number"], added["name"]) == (1, "bela")
