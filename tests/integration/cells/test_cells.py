@@ -8,6 +8,7 @@ from collections.abc import AsyncIterator, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import Any
 from unittest.mock import patch
 from urllib.parse import urlencode
@@ -22,6 +23,7 @@ from banks.received import ReceivedPix
 from cli.run.asgi_front import Front, make_front
 from cli.run.cells import ServedCell
 from commands.mail import address_hash, stop_token
+from commands.merchants.account_export import AccountNotReady, export_account
 from commands.people.invitations import invite
 from commands.people.links import LinkPurpose, make_link
 from commands.people.staff import add_staff
@@ -361,6 +363,16 @@ async def test_a_database_of_another_cell_is_not_served(cells: Cells) -> None:
     with pytest.raises(WrongCell, match=r"cell 1.*serves cell 2"):
         await check_cell(pool, BELA)
     await pool.close()
+
+
+async def test_an_account_of_a_cell_is_not_exported_because_no_import_accepts_it(cells: Cells, tmp_path: Path) -> None:
+    account_id, file, now = cells.merchants[ALA].account_id, tmp_path / "account.jsonl", datetime.now(UTC)
+    conn = await connect(cells.owner_urls[ALA])
+    try:
+        with pytest.raises(AccountNotReady, match="of cell 1, which moves whole"):
+            await export_account(conn, account_id, file, seal=cells.seal, now=now, progress=lambda _: None)
+    finally:
+        await conn.close()
 
 
 async def test_a_cell_is_tried_again_by_the_same_application_and_leaves_nothing_behind(
