@@ -20,6 +20,7 @@ import pytest_asyncio
 
 from banks.banco_do_brasil.nosso_numero import number_at_bank
 from banks.received import ReceivedPix
+from cli.main import main
 from cli.run.asgi_front import Front, make_front
 from cli.run.cells import ServedCell
 from commands.mail import address_hash, stop_token
@@ -27,6 +28,7 @@ from commands.merchants.account_export import AccountNotReady, export_account
 from commands.people.invitations import invite
 from commands.people.links import LinkPurpose, make_link
 from commands.people.staff import add_staff
+from commands.webhooks.endpoint import set_endpoint
 from domain.errors import Code, Refused
 from runtime.cells.directory import Addresses, Cell, WrongCell, check_cell
 from runtime.cells.number import HOME, cell_of, cell_of_hex, cell_of_token, in_cell
@@ -34,8 +36,9 @@ from runtime.ids import new_id
 from runtime.local.embedded import EmbeddedPostgres
 from runtime.passwords import hash_password
 from runtime.postgres import Pool, connect, open_pool
+from runtime.seal import Seal, read_keys
 from runtime.settings import Settings
-from tests.support.banking import BANK, worker_context
+from tests.support.banking import BANK, SECRET_KEY, worker_context
 from tests.support.cells import Cells, open_cells, second_server
 from tests.support.database import own_database, owner_of
 from tests.support.in_process import Reply, envelope
@@ -371,6 +374,24 @@ async def test_an_account_of_a_cell_is_not_exported_because_no_import_accepts_it
     try:
         with pytest.raises(AccountNotReady, match="of cell 1, which moves whole"):
             await export_account(conn, account_id, file, seal=cells.seal, now=now, progress=lambda _: None)
+    finally:
+        await conn.close()
+
+
+async def test_rekey_seals_the_rows_of_every_cell_anew(cells: Cells, monkeypatch: pytest.MonkeyPatch) -> None:
+    older = f"9:{secrets.token_hex(32)}"
+    keys, account_id = read_keys(f"{older},1:{SECRET_KEY}"), cells.merchants[ALA].account_id
+    conn = await connect(cells.urls[ALA])
+    try:
+        await set_endpoint(
+            conn, account_id, "https://loja.example.com/", allow_private=False, now=datetime.now(UTC),
+            seal=Seal(keys), chance=bytes(32),
+        )  # fmt: skip
+        monkeypatch.setenv("DATABASE_URL", cells.home.app_url)
+        monkeypatch.setenv("SECRET_KEY", f"1:{SECRET_KEY},{older}")
+        assert await asyncio.to_thread(main, ["rekey"]) == 0
+        key = "SELECT get_byte(secret_sealed, 0) FROM webhook_endpoint WHERE account_id = $1"
+        assert await conn.fetchval(key, account_id) == 1
     finally:
         await conn.close()
 
