@@ -469,7 +469,7 @@ async def test_a_cell_that_was_added_is_served_without_a_restart(servers: Any) -
         assert cell_of(UUID(made.json()["charge_id"])) == added.number
 
 
-async def test_a_process_is_ready_as_long_as_one_of_its_cells_is(servers: Any) -> None:
+async def test_a_process_serves_a_cell_and_lets_its_people_sign_in_while_home_is_away(servers: Any) -> None:
     """Home is on the server that stops: a load balancer must not remove the whole process."""
     with second_server() as second:
         async with open_cells(servers, home_on=second) as cells:
@@ -480,6 +480,11 @@ async def test_a_process_is_ready_as_long_as_one_of_its_cells_is(servers: Any) -
             found = await cells.api.get(f"/v1/charges/{charge['charge_id']}", token=token)
             assert found.status == 200, found
             assert (await create(cells, ALA)).status == 201
+            led = await cells.api.get("/painel", token=None)
+            assert (led.status, led.header("location")) == (303, "/painel/entrar?para=/painel")
+            dashboard = cells.merchants[ALA].dashboard
+            entered, _ = await sign_in(cells, dashboard.email, dashboard.password)
+            assert entered.status == 303, entered
             cells.router.draining = True
             assert (await cells.api.get("/readyz", token=None)).status == 503
             cells.router.draining = False
