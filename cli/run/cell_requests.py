@@ -81,6 +81,12 @@ class CollectedAnswer:
             await send(message)
 
 
+def own_scope(scope: Any) -> Any:
+    """A copy of the scope for one of several applications that are asked in turn. The framework keeps in `state` that
+    an answer has begun: the next application would take that for its own answer, and could not report an error."""
+    return {**scope, "state": dict(scope["state"])}
+
+
 async def try_each(
     numbers: Iterable[int],
     scope: Any,
@@ -93,7 +99,7 @@ async def try_each(
     answers: list[CollectedAnswer] = []
     for number in numbers:
         answer = CollectedAnswer()
-        await forward(number, dict(scope), body.again().receive, answer.send)
+        await forward(number, own_scope(scope), body.again().receive, answer.send)
         answers.append(answer)
         if scope["path"] == _SIGN_IN and answer.status not in _REFUSALS:
             break

@@ -26,6 +26,7 @@ from cli.run.cell_requests import (
     cell_of_request,
     email_of,
     is_form,
+    own_scope,
     try_each,
     with_choice_cookie,
 )
@@ -337,10 +338,10 @@ class CellRouter:
     async def _answer_readiness(self, scope: Any, receive: Any, send: Any) -> None:
         """Ready while any cell is: if home alone decided, a load balancer would cut off all cells when home is away."""
         answer = CollectedAnswer()
-        await self._home(dict(scope), receive, answer.send)
+        await self._home(own_scope(scope), receive, answer.send)
         for front in self._fronts()[1:] if answer.status != 200 else ():
             other = CollectedAnswer()
-            await front(dict(scope), receive, other.send)
+            await front(own_scope(scope), receive, other.send)
             if other.status == 200:
                 answer = other
                 break

@@ -485,6 +485,9 @@ async def test_a_process_serves_a_cell_and_lets_its_people_sign_in_while_home_is
             dashboard = cells.merchants[ALA].dashboard
             entered, _ = await sign_in(cells, dashboard.email, dashboard.password)
             assert entered.status == 303, entered
+            # Home is asked after the person's cell, and its failure is answered too.
+            mistyped, _ = await sign_in(cells, dashboard.email, "not the password at all")
+            assert mistyped.status == 503, mistyped
             cells.router.draining = True
             assert (await cells.api.get("/readyz", token=None)).status == 503
             cells.router.draining = False
