@@ -2,6 +2,7 @@
 
 import argparse
 import asyncio
+import signal
 from datetime import UTC, datetime
 from typing import Any
 
@@ -125,6 +126,7 @@ def move(args: argparse.Namespace) -> int:
     from commands.cells.move import move_cell
 
     async def run() -> Any:
+        _cancel_on_end_signals()
         async with connected("database_owner_url") as home:
             with reaching_postgres():
                 await _check_owner(args.dsn)
@@ -139,7 +141,20 @@ def move(args: argparse.Namespace) -> int:
                     tell=tell,
                 )
 
-    return answer(args, asyncio.run(run()))
+    try:
+        return answer(args, asyncio.run(run()))
+    except asyncio.CancelledError:
+        raise KeyboardInterrupt from None
+
+
+def _cancel_on_end_signals() -> None:
+    """Have SIGTERM and SIGHUP cancel this task, as Ctrl-C does, so that it can undo what it has begun. Once: a terminal
+    that closes may send SIGHUP twice."""
+    task = asyncio.current_task()
+    assert task is not None
+    for each in (signal.SIGTERM, signal.SIGHUP):
+        if signal.getsignal(each) is not signal.SIG_IGN:  # nohup
+            asyncio.get_running_loop().add_signal_handler(each, lambda: task.cancelling() or task.cancel())
 
 
 async def _check_owner(dsn: str) -> None:
