@@ -11,14 +11,17 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 from unittest.mock import patch
-from urllib.parse import urlencode
+from urllib.parse import urlencode, urlsplit
 from uuid import UUID
 
 import msgspec
 import pytest
 import pytest_asyncio
+from joserfc import jws
+from joserfc.jwk import KeySet
 
 from banks.banco_do_brasil.nosso_numero import number_at_bank
+from banks.protocol import Done
 from banks.received import ReceivedPix
 from cli.main import main
 from cli.run.asgi_front import Front, make_front
@@ -30,6 +33,7 @@ from commands.people.links import LinkPurpose, make_link
 from commands.people.staff import add_staff
 from commands.webhooks.endpoint import set_endpoint
 from domain.errors import Code, Refused
+from domain.mode import Mode
 from runtime.cells.directory import Addresses, Cell, WrongCell, check_cell
 from runtime.cells.number import HOME, cell_of, cell_of_hex, cell_of_token, in_cell
 from runtime.ids import new_id
@@ -38,12 +42,13 @@ from runtime.passwords import hash_password
 from runtime.postgres import Pool, connect, open_pool
 from runtime.seal import Seal, read_keys
 from runtime.settings import Settings
-from tests.support.banking import BANK, SECRET_KEY, worker_context
+from tests.support.banking import BANK, SECRET_KEY, make_account, make_charges, worker_context
 from tests.support.cells import Cells, open_cells, second_server
 from tests.support.database import own_database, owner_of
 from tests.support.in_process import Reply, envelope
 from workers.incoming.boleto_payments import Unbooked, suspend_unknown
 from workers.incoming.pix_payments import book_pix
+from workers.orders.pix import PixOrderWorker
 
 ALA, BELA = 1, 2
 TODAY = datetime.now(UTC).date()
@@ -314,6 +319,23 @@ async def test_money_that_fits_no_charge_goes_into_suspense_in_exactly_one_cell(
         ALA: {ids[ALA].hex, numbers[ALA]},
         BELA: {ids[BELA].hex},
     }
+
+
+async def test_what_a_sandbox_qr_code_leads_to_is_signed_with_a_key_of_the_set_it_names(
+    cells: Cells, servers: Any
+) -> None:
+    for number in (HOME, ALA):
+        async with cells.pool(number) as pool, worker_context(pool, servers.redis_url, None) as context:
+            with in_cell(number):
+                made = await context.banks.sandbox.pix.create_locations(1)
+                assert isinstance(made, Done)
+                await make_charges(pool, await make_account(pool), made.value, test=True)
+                await PixOrderWorker(context, Mode.SANDBOX).drain()
+        path = made.value[0].location.partition("/")[2]
+        signed = (await cells.api.get(f"/{path}", token=None)).body
+        jku = str(jws.extract_compact(signed).headers()["jku"])
+        keys = KeySet.import_key_set((await cells.api.get(urlsplit(jku).path, token=None)).json())
+        jws.deserialize_compact(signed, keys, algorithms=["ES256"])  # raises when the key is another one
 
 
 async def test_staff_sign_in_to_the_cell_that_they_name(cells: Cells) -> None:
