@@ -528,6 +528,9 @@ async def test_a_server_that_stops_does_not_affect_merchants_of_other_cells(
         away = await cells.api.get(f"/v1/charges/{before['charge_id']}", token=waiting)
         assert (away.status, envelope(away)["code"]) == (503, "SERVICE_UNAVAILABLE")
     assert (await cells.api.get(f"/pagar/{before['public_id']}", token=None)).status == 503
+    dashboard = cells.merchants[BELA].dashboard
+    entered, _ = await sign_in(cells, dashboard.email, dashboard.password)
+    assert "está indisponível no momento" in entered.body.decode(), "the password that is right must not be only wrong"
     path = f"/bank/{cells.settings.bank_callback_token}/pix"
     told = (await create(cells, ALA, mode="production")).json()["charge_id"]
     with in_cell(BELA):

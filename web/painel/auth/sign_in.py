@@ -56,6 +56,7 @@ from web.painel.auth import recovery
 from web.painel.auth.devices import browser_name, known_device, remember_device
 from web.painel.auth.entry_form import (
     TOO_LATE,
+    accounts_away,
     audit_entry,
     before,
     cookie_name,
@@ -159,7 +160,7 @@ async def _enter(request: AnyRequest, section: Section) -> Response[Any]:
         is_right &= await asyncio.to_thread(password_is_right, password[:PASSWORD_MAX], person)
     if not is_right or person is None:
         _log.info("sign_in_refused", section=section.root)
-        fault = "E-mail ou senha incorretos."
+        fault = f"E-mail ou senha incorretos.{accounts_away(request)}"
         return _entry_form(request, section, email=email, where_to=where_to, kept=kept, fault=fault, status=403)
     person = await _renew_password_hash(request, person, password)
     if person.totp_sealed is not None:
