@@ -400,7 +400,9 @@ async def test_an_account_of_a_cell_is_not_exported_because_no_import_accepts_it
         await conn.close()
 
 
-async def test_rekey_seals_the_rows_of_every_cell_anew(cells: Cells, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_rekey_seals_the_rows_of_every_cell_anew(
+    cells: Cells, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     older = f"9:{secrets.token_hex(32)}"
     keys, account_id = read_keys(f"{older},1:{SECRET_KEY}"), cells.merchants[ALA].account_id
     conn = await connect(cells.urls[ALA])
@@ -414,6 +416,9 @@ async def test_rekey_seals_the_rows_of_every_cell_anew(cells: Cells, monkeypatch
         assert await asyncio.to_thread(main, ["rekey"]) == 0
         key = "SELECT get_byte(secret_sealed, 0) FROM webhook_endpoint WHERE account_id = $1"
         assert await conn.fetchval(key, account_id) == 1
+        monkeypatch.setenv("SECRET_KEY", older)
+        assert await asyncio.to_thread(main, ["cell", "list"]) == 1
+        assert capsys.readouterr().err.endswith("quita: SECRET_KEY does not have the key that this was sealed with\n")
     finally:
         await conn.close()
 
