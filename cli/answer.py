@@ -6,7 +6,7 @@ import getpass
 import os
 import sys
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
-from contextlib import asynccontextmanager, contextmanager
+from contextlib import asynccontextmanager, contextmanager, suppress
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 from uuid import UUID
 
@@ -122,8 +122,10 @@ def operator() -> str:
 
 
 def tell(line: str) -> None:
-    """Reports progress on stderr; it is not part of the answer."""
-    print(line, file=sys.stderr, flush=True)
+    """Reports progress on stderr; it is not part of the answer. A terminal or pipe that has closed ends nothing: a move
+    of a cell, say, has to be undone first."""
+    with suppress(OSError):
+        print(line, file=sys.stderr, flush=True)
 
 
 def _print_fields(record: dict[str, Any], prefix: str) -> None:

@@ -88,6 +88,7 @@ def _is_expected(error: Exception) -> bool:
     """Whether the error is shown as one line instead of a traceback: refusals, servers that do not answer, and errors
     of the database."""
     import asyncpg
+    from cryptography.exceptions import InvalidTag
 
     from domain.errors import Refused
     from runtime.backups.tools import BackupFailed
@@ -100,6 +101,7 @@ def _is_expected(error: Exception) -> bool:
         | MigrationBlocked
         | CannotGrant
         | BackupFailed
+        | InvalidTag
         | Refused
         | OSError
         | TimeoutError
@@ -110,6 +112,7 @@ def _is_expected(error: Exception) -> bool:
 
 def _error_line(error: Exception) -> str:
     import asyncpg
+    from cryptography.exceptions import InvalidTag
 
     from domain.errors import Code, Refused
 
@@ -118,6 +121,8 @@ def _error_line(error: Exception) -> str:
         # Its message is about the body of a request.
         message = "" if facts and error.code is Code.VALIDATION_ERROR else f" {error.message}"
         return f"{error.code.name}:{message}{facts}"
+    if isinstance(error, InvalidTag):
+        return "SECRET_KEY does not have the key that this was sealed with"
     if isinstance(error, asyncpg.InsufficientPrivilegeError):
         return f"{error}; this needs the owner of the tables (DATABASE_OWNER_URL)"
     return " ".join(str(error).split()) or type(error).__name__

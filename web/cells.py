@@ -18,6 +18,9 @@ CHOSEN: Final = "plataforma-celula"
 """The cookie with the chosen cell. Its value begins with the cell's three hex digits, by which cli/run/cell_requests.py
 routes a request."""
 
+CELLS_AWAY: Final = "cells_away"
+"""In the state of a request with a form about an e-mail: whether a cell that may know the person could not be asked."""
+
 
 class CellPages(Struct, frozen=True):
     """A cell served by this process; `state` is its web application's state, None while its database is unavailable."""

@@ -1,6 +1,6 @@
 """The locations in the QR Codes of sandbox charges: a location answers its charge's signed payload (API Pix)."""
 
-from typing import Any
+from typing import Any, Final
 from uuid import UUID
 
 from litestar import Request, get
@@ -20,8 +20,12 @@ from banks.simulated.signing import (
     problem,
 )
 from commands.sandbox_clock import clock_of_boleto, clock_of_charge
+from runtime.cells.number import HOME, current_cell
 from runtime.postgres import session
 from web.context import spend
+
+_CELL_JWKS_ROOT: Final = "/pix/v2/jwks/"
+"""Followed by the three hex digits of a cell, by which cli/run/cell_requests.py leads the request there."""
 
 
 @get("/pix/v2/{token:str}")
@@ -49,7 +53,7 @@ async def boleto_location(request: Request[Any, Any, Any], token: FromPath[str])
     return await _signed_answer(request, boleto_payload(boleto, now=now))
 
 
-@get(JWKS_PATH)
+@get([JWKS_PATH, f"{_CELL_JWKS_ROOT}{{cell:str}}"])
 async def key_set(request: Request[Any, Any, Any]) -> Response[bytes]:
     signer = await _signer(request)
     return Response(signer.jwks, media_type="application/json")
@@ -80,11 +84,10 @@ async def _signer(request: Request[Any, Any, Any]) -> Signer:
     state = request.app.state
     signer: Signer | None = state.get("location_signer")
     if signer is None:
-        signer = await open_signer(
-            state.pool,
-            state.context.seal,
-            jku=state.settings.app_url + JWKS_PATH,
-            now=state.now(),
-        )
+        # Each cell has made a key of its own, and the request for it has only its path to lead it there.
+        number = current_cell()
+        path = JWKS_PATH if number == HOME else f"{_CELL_JWKS_ROOT}{number:03x}"
+        jku, now = state.settings.app_url + path, state.now()
+        signer = await open_signer(state.pool, state.context.seal, jku=jku, now=now)
         state.location_signer = signer
     return signer

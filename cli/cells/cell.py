@@ -2,35 +2,38 @@
 
 import argparse
 import asyncio
+import signal
 from datetime import UTC, datetime
 from typing import Any
 
 from cli import running
 from cli.answer import Commands, answer, checked_seal, connected, family, reaching_postgres, tell
+from cli.run.child import CannotRun
 
 _REACH_S_MAX = 3.0
 
 
 def add_commands(commands: Commands) -> None:
     verbs = family(commands, "cell", "databases side by side, each with some of the accounts")
-    verbs.add_parser("list", help="every cell, and whether it answers; exit 1 when one does not").set_defaults(run=show)
+    parser = verbs.add_parser("list", help="every cell, and whether it answers; exit 1 when one does not")
+    parser.set_defaults(run=show, at_home=True)
 
     parser = verbs.add_parser("add", help="make the tables of a new cell, and serve it from then on")
     parser.add_argument("name", metavar="NAME")
     parser.add_argument("dsn", metavar="DSN", help="of its database, as the role that is to own its tables")
     parser.add_argument("--schema", default="public", help="in that database (public)")
-    parser.set_defaults(run=add)
+    parser.set_defaults(run=add, at_home=True)
 
     parser = verbs.add_parser("standby", help="have its lists, sums and pages read there; without DSN at its primary")
     parser.add_argument("name", metavar="NAME")
     parser.add_argument("dsn", metavar="DSN", nargs="?", help="of the standby")
-    parser.set_defaults(run=standby)
+    parser.set_defaults(run=standby, at_home=True)
 
     parser = verbs.add_parser("move", help="to another server, while it is in use")
     parser.add_argument("name", metavar="NAME")
     parser.add_argument("dsn", metavar="DSN", help="of the database there, as the role that is to own its tables")
     parser.add_argument("--from-dsn", metavar="DSN", help="as the owner of its tables, where that is not home's owner")
-    parser.set_defaults(run=move)
+    parser.set_defaults(run=move, at_home=True)
 
 
 def show(args: argparse.Namespace) -> int:
@@ -92,6 +95,7 @@ def add(args: argparse.Namespace) -> int:
     async def run() -> Any:
         async with connected("database_owner_url") as home:
             with reaching_postgres():
+                await _check_owner(args.dsn)
                 return await add_cell(
                     home,
                     _home_addresses(),
@@ -122,8 +126,10 @@ def move(args: argparse.Namespace) -> int:
     from commands.cells.move import move_cell
 
     async def run() -> Any:
+        _cancel_on_end_signals()
         async with connected("database_owner_url") as home:
             with reaching_postgres():
+                await _check_owner(args.dsn)
                 return await move_cell(
                     home,
                     _home_addresses(),
@@ -135,7 +141,39 @@ def move(args: argparse.Namespace) -> int:
                     tell=tell,
                 )
 
-    return answer(args, asyncio.run(run()))
+    try:
+        return answer(args, asyncio.run(run()))
+    except asyncio.CancelledError:
+        raise KeyboardInterrupt from None
+
+
+def _cancel_on_end_signals() -> None:
+    """Have SIGTERM and SIGHUP cancel this task, as Ctrl-C does, so that it can undo what it has begun. Once: a terminal
+    that closes may send SIGHUP twice."""
+    task = asyncio.current_task()
+    assert task is not None
+    for each in (signal.SIGTERM, signal.SIGHUP):
+        if signal.getsignal(each) is not signal.SIG_IGN:  # nohup
+            asyncio.get_running_loop().add_signal_handler(each, lambda: task.cancelling() or task.cancel())
+
+
+async def _check_owner(dsn: str) -> None:
+    """CannotRun unless `dsn` names the role and password of home's owner, as which every later `quita migrate` connects
+    to the cell."""
+    import asyncpg
+
+    from runtime.cells.addresses import as_role_of, same_role, shown
+    from runtime.postgres import connect
+
+    owner_url = running.find().need("database_owner_url")
+    fault = "DSN names another role"
+    if same_role(dsn, owner_url):
+        try:
+            await (await connect(as_role_of(dsn, owner_url))).close()
+            return
+        except asyncpg.InvalidAuthorizationSpecificationError:
+            fault = f"home's password is refused at {shown(dsn)}"
+    raise CannotRun(f"the cell has to belong to home's owner (DATABASE_OWNER_URL), whom migrations need there: {fault}")
 
 
 def _home_addresses() -> Any:

@@ -1,4 +1,4 @@
-"""Runs a command in every cell, for settings that hold for all accounts of the platform."""
+"""Runs a command in every cell: for settings that hold for all accounts of the platform, and for the keys."""
 
 import argparse
 import asyncio
@@ -10,15 +10,25 @@ from cli.run.child import CannotRun
 
 
 def in_each_cell(args: argparse.Namespace, command: Callable[[Any], Awaitable[object]]) -> None:
-    """Runs the command in a transaction of each cell's database, home first; with --cell in that cell alone. It must be
-    repeatable: an unavailable cell ends the run after earlier cells have committed."""
+    """Runs the command in a transaction of each cell's database. It must be repeatable: an unavailable cell ends the
+    run after earlier cells have committed."""
+
+    async def run(conn: Any) -> None:
+        async with conn.transaction():
+            await command(conn)
+
+    on_each_cell(args, run)
+
+
+def on_each_cell(args: argparse.Namespace, command: Callable[[Any], Awaitable[object]]) -> None:
+    """Runs the command on a connection to each cell, home first; with --cell in that cell alone. It must be repeatable,
+    as above."""
     from runtime.cells.number import current_cell, in_cell
     from runtime.postgres import connect
 
     async def run() -> None:
         async with connected() as conn:
-            async with conn.transaction():
-                await command(conn)
+            await command(conn)
             if args.cell is not None or current_cell():
                 return
             others = await other_cells(conn)
@@ -27,8 +37,7 @@ def in_each_cell(args: argparse.Namespace, command: Callable[[Any], Awaitable[ob
                 with in_cell(cell.number), reaching_postgres():
                     cell_conn = await connect(cell.addresses.database_url)
                     try:
-                        async with cell_conn.transaction():
-                            await command(cell_conn)
+                        await command(cell_conn)
                     finally:
                         await cell_conn.close()
             except CannotRun as error:

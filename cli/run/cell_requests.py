@@ -23,6 +23,8 @@ _PERSONAL_PAGES: Final = tuple(f"/plataforma/{each}" for each in ("acesso", "sai
 """Pages about the person, not about a cell: they go to the cell of the session, whichever cell staff have chosen."""
 _STOP_LINK: Final = "/correio/parar/"
 """The link that stops a payer's mails (web/mail.py). Its token names the cell, so no choice applies to it."""
+_KEY_SETS: Final = "/pix/v2/jwks/"
+"""The keys with which cells other than home sign what the QR Codes of their sandbox lead to (web/pix_locations.py)."""
 CHOICE: Final = "celula"
 """The parameter that names a cell, and the cookie that keeps it until the form is sent."""
 _SIGN_IN: Final = "/painel/entrar"
@@ -81,6 +83,12 @@ class CollectedAnswer:
             await send(message)
 
 
+def own_scope(scope: Any) -> Any:
+    """A copy of the scope for one of several applications that are asked in turn. The framework keeps in `state` that
+    an answer has begun: the next application would take that for its own answer, and could not report an error."""
+    return {**scope, "state": dict(scope["state"])}
+
+
 async def try_each(
     numbers: Iterable[int],
     scope: Any,
@@ -93,7 +101,7 @@ async def try_each(
     answers: list[CollectedAnswer] = []
     for number in numbers:
         answer = CollectedAnswer()
-        await forward(number, dict(scope), body.again().receive, answer.send)
+        await forward(number, own_scope(scope), body.again().receive, answer.send)
         answers.append(answer)
         if scope["path"] == _SIGN_IN and answer.status not in _REFUSALS:
             break
@@ -116,7 +124,8 @@ def cell_of_request(scope: Any) -> int | None:
         # 22 characters of base 64: the account's id, with which the token begins (commands/mail.py, stop_token).
         return _cell_of_ordered_token(path[len(_STOP_LINK) :][:22])
     if path.startswith("/pix/"):
-        return _cell_of_ordered_token(path.rpartition("/")[2])
+        last = path.rpartition("/")[2]
+        return cell_of_hex(last) if path.startswith(_KEY_SETS) else _cell_of_ordered_token(last)
     for root, cookie in _SECTIONS.items():
         if path.startswith(f"{root}/recuperar/"):
             return _cell_of_link(path, root)

@@ -26,6 +26,7 @@ from cli.run.cell_requests import (
     cell_of_request,
     email_of,
     is_form,
+    own_scope,
     try_each,
     with_choice_cookie,
 )
@@ -38,7 +39,7 @@ from runtime.servers.role_settings import SettingsMissing
 from runtime.servers.sealing_keys import WrongKey
 from runtime.settings import Settings
 from runtime.tracing.traces import Traces
-from web.cells import CellPages
+from web.cells import CELLS_AWAY, CellPages
 
 _POLL_S: Final = 1.0
 _POLL_MOVING_S: Final = 0.1
@@ -330,17 +331,18 @@ class CellRouter:
         else:
             body = await BufferedBody.read(receive)
             if scope["path"] in EMAIL_FORMS:
-                await try_each(await self._cells_with_email(email_of(body.content)), scope, body, self._forward, send)
+                numbers, scope["state"][CELLS_AWAY] = await self._cells_with_email(email_of(body.content))
+                await try_each(numbers, scope, body, self._forward, send)
             else:
                 await self._forward(cell_in_form(scope, body.content) or HOME, scope, body.receive, send)
 
     async def _answer_readiness(self, scope: Any, receive: Any, send: Any) -> None:
         """Ready while any cell is: if home alone decided, a load balancer would cut off all cells when home is away."""
         answer = CollectedAnswer()
-        await self._home(dict(scope), receive, answer.send)
+        await self._home(own_scope(scope), receive, answer.send)
         for front in self._fronts()[1:] if answer.status != 200 else ():
             other = CollectedAnswer()
-            await front(dict(scope), receive, other.send)
+            await front(own_scope(scope), receive, other.send)
             if other.status == 200:
                 answer = other
                 break
@@ -370,21 +372,21 @@ class CellRouter:
             with contextlib.suppress(TimeoutError):
                 await asyncio.wait_for(served.changed.wait(), left_s)
 
-    async def _cells_with_email(self, email: str) -> list[int]:
-        """The cells that have a person with this e-mail, home last; cells that are away are skipped."""
+    async def _cells_with_email(self, email: str) -> tuple[list[int], bool]:
+        """The cells that have a person with this e-mail, home last; and whether a cell could not be asked."""
 
-        async def has_person(served: ServedCell) -> bool:
+        async def has_person(served: ServedCell) -> bool | None:
             front = served.answering.front
             if front is None:
-                return False
+                return None
             try:
                 async with asyncio.timeout(_EMAIL_SEARCH_S_MAX), session(front.api.state.context.pool) as conn:
                     return await has_email(conn, email=email)
             except DB_UNAVAILABLE:
-                return False
+                return None
 
         others = list(self._cells.items())
         async with self._email_searches:
             answers = await asyncio.gather(*(has_person(served) for _, served in others))
         found = [number for (number, _), is_known in zip(others, answers, strict=True) if is_known]
-        return [*found, HOME] if found else [HOME]
+        return [*found, HOME], None in answers

@@ -1,15 +1,15 @@
-"""`quita rekey`: seals all sealed columns again with the first key of SECRET_KEY."""
+"""`quita rekey`: seals all sealed columns of every cell again with the first key of SECRET_KEY."""
 
 import argparse
-import asyncio
 import sys
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from cli import running
-from cli.answer import Commands, answer, checked_seal, connected
+from cli.answer import Commands, answer, checked_seal
+from cli.cells.each import on_each_cell
 
 if TYPE_CHECKING:
-    from commands.sealed import Rekeyed, SealedColumn
+    from commands.sealed import SealedColumn
 
 
 def add_commands(commands: Commands) -> None:
@@ -25,18 +25,21 @@ def rekey(args: argparse.Namespace) -> int:
     from commands.sealed import rekey as seal_anew
     from runtime.servers.sealing_keys import record_keys
 
-    async def run() -> "Rekeyed":
-        async with connected() as conn:
-            seal = await checked_seal(conn)
-            # Before anything is sealed with it: a process without this key must learn that it lacks one.
-            await record_keys(conn, seal)
-            return await seal_anew(conn, seal, progress=_tell_progress)
+    resealed = unopened = 0
 
-    result = asyncio.run(run())
-    answer(args, {"key": running.secret_key().current, "resealed": result.resealed, "unopened": result.unopened})
-    if result.unopened:
-        print(f"{result.unopened} rows are sealed with a key that SECRET_KEY does not have", file=sys.stderr)
-    return 1 if result.unopened else 0
+    async def rekey_cell(conn: Any) -> None:
+        nonlocal resealed, unopened
+        seal = await checked_seal(conn)
+        # Before anything is sealed with it: a process without this key must learn that it lacks one.
+        await record_keys(conn, seal)
+        done = await seal_anew(conn, seal, progress=_tell_progress)
+        resealed, unopened = resealed + done.resealed, unopened + done.unopened
+
+    on_each_cell(args, rekey_cell)
+    answer(args, {"key": running.secret_key().current, "resealed": resealed, "unopened": unopened})
+    if unopened:
+        print(f"{unopened} rows are sealed with a key that SECRET_KEY does not have", file=sys.stderr)
+    return 1 if unopened else 0
 
 
 def _tell_progress(column: "SealedColumn", done: int, pages: int, resealed: int) -> None:

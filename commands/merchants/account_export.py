@@ -28,6 +28,7 @@ from commands.merchants.account_file import (
     find_sums,
     read_digests,
 )
+from runtime.cells.number import cell_of
 from runtime.seal import Seal
 from sql import Connection
 
@@ -104,6 +105,8 @@ async def _check_exportable(conn: Connection, account_id: UUID) -> FoundAccount:
     account = await _find_account(conn, account_id=account_id)
     if account is None:
         raise AccountNotReady("there is no such account")
+    if cell := cell_of(account_id):  # no database but its cell's may have its ids, so no import accepts them
+        raise AccountNotReady(f"its ids are of cell {cell}, which moves whole (`quita cell move`): no import takes it")
     if account.kyc != "blocked":
         raise AccountNotReady(
             f"it is {account.kyc}: block it first (`quita merchant block`), and wait until nothing of it is under way"

@@ -72,6 +72,7 @@ def test_a_request_finds_its_cell_in_its_token_cookie_or_path(number: int) -> No
     assert cell_of_request(scope(f"/pagar/{token}")) == number
     assert cell_of_request(scope(f"/pagar/{token}/boleto.pdf")) == number
     assert cell_of_request(scope(f"/pix/v2/cobv/{location}")) == number
+    assert cell_of_request(scope(f"/pix/v2/jwks/{number:03x}")) == number
     assert cell_of_request(scope(f"/painel/recuperar/{token}")) == number
     assert cell_of_request(scope("/painel/cobrancas", (b"cookie", b"other=1; painel=" + cookie))) == number
     assert cell_of_request(scope("/painel", (b"cookie", b"__Host-painel=" + cookie))) == number

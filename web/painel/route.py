@@ -15,18 +15,17 @@ from litestar.types import ControllerRouterHandler
 from msgspec import Struct
 
 from commands.people.audit import AlreadySent
-from commands.people.sessions import session_of
 from domain.errors import Code, Refused
 from domain.merchants.logo import SENT_BYTES_MAX
 from domain.merchants.staff import PLATFORM
 from domain.mode import Mode
 from runtime.cells.number import HOME, cell_of_hex, current_cell
 from runtime.limits.shares import Shares
-from runtime.postgres import Pool, session
+from runtime.postgres import Pool
 from web.cells import chosen_cell, form_key, home_of
 from web.painel.auth.entry_form import chosen_cell_mark, forget_choice
 from web.painel.auth.kept_form import keep
-from web.painel.auth.sign_in import answer_signed_out, cookie_of, is_page_of, sign_in_path
+from web.painel.auth.sign_in import answer_signed_out, cookie_of, find_session, is_page_of, sign_in_path
 from web.painel.auth.step_up import PASSWORD_FIELD, prove, step_up_page
 from web.painel.labels import REFUSED
 from web.painel.list_page import ListPage
@@ -126,8 +125,7 @@ def _handler(page: Page, grants: dict[str, Grant]) -> HTTPRouteHandler:
         if section is PLATAFORMA:
             chosen = chosen_cell(state.context.seal, cookie, chosen_cell_mark(request))
         person_pool = _person_pool(state, chosen, cookie)
-        async with session(person_pool) as conn:
-            person_session = await session_of(conn, cookie, section.side, now=state.now())
+        person_session = await find_session(request, section, person_pool)
         if person_session is None:
             if page.method == "POST":
                 return answer_signed_out(request, section, await keep(request, section, person_pool, cookie))

@@ -8,37 +8,47 @@ from collections.abc import AsyncIterator, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import Any
 from unittest.mock import patch
-from urllib.parse import urlencode
+from urllib.parse import urlencode, urlsplit
 from uuid import UUID
 
 import msgspec
 import pytest
 import pytest_asyncio
+from joserfc import jws
+from joserfc.jwk import KeySet
 
 from banks.banco_do_brasil.nosso_numero import number_at_bank
+from banks.protocol import Done
 from banks.received import ReceivedPix
+from cli.main import main
 from cli.run.asgi_front import Front, make_front
 from cli.run.cells import ServedCell
 from commands.mail import address_hash, stop_token
+from commands.merchants.account_export import AccountNotReady, export_account
 from commands.people.invitations import invite
 from commands.people.links import LinkPurpose, make_link
 from commands.people.staff import add_staff
+from commands.webhooks.endpoint import set_endpoint
 from domain.errors import Code, Refused
+from domain.mode import Mode
 from runtime.cells.directory import Addresses, Cell, WrongCell, check_cell
 from runtime.cells.number import HOME, cell_of, cell_of_hex, cell_of_token, in_cell
 from runtime.ids import new_id
 from runtime.local.embedded import EmbeddedPostgres
 from runtime.passwords import hash_password
 from runtime.postgres import Pool, connect, open_pool
+from runtime.seal import Seal, read_keys
 from runtime.settings import Settings
-from tests.support.banking import BANK, worker_context
+from tests.support.banking import BANK, SECRET_KEY, make_account, make_charges, worker_context
 from tests.support.cells import Cells, open_cells, second_server
 from tests.support.database import own_database, owner_of
 from tests.support.in_process import Reply, envelope
 from workers.incoming.boleto_payments import Unbooked, suspend_unknown
 from workers.incoming.pix_payments import book_pix
+from workers.orders.pix import PixOrderWorker
 
 ALA, BELA = 1, 2
 TODAY = datetime.now(UTC).date()
@@ -311,6 +321,23 @@ async def test_money_that_fits_no_charge_goes_into_suspense_in_exactly_one_cell(
     }
 
 
+async def test_what_a_sandbox_qr_code_leads_to_is_signed_with_a_key_of_the_set_it_names(
+    cells: Cells, servers: Any
+) -> None:
+    for number in (HOME, ALA):
+        async with cells.pool(number) as pool, worker_context(pool, servers.redis_url, None) as context:
+            with in_cell(number):
+                made = await context.banks.sandbox.pix.create_locations(1)
+                assert isinstance(made, Done)
+                await make_charges(pool, await make_account(pool), made.value, test=True)
+                await PixOrderWorker(context, Mode.SANDBOX).drain()
+        path = made.value[0].location.partition("/")[2]
+        signed = (await cells.api.get(f"/{path}", token=None)).body
+        jku = str(jws.extract_compact(signed).headers()["jku"])
+        keys = KeySet.import_key_set((await cells.api.get(urlsplit(jku).path, token=None)).json())
+        jws.deserialize_compact(signed, keys, algorithms=["ES256"])  # raises when the key is another one
+
+
 async def test_staff_sign_in_to_the_cell_that_they_name(cells: Cells) -> None:
     email, password = f"equipe.{secrets.token_hex(3)}@example.com", secrets.token_urlsafe(12)
     async with cells.pool(ALA) as pool, pool.acquire() as conn:
@@ -361,6 +388,39 @@ async def test_a_database_of_another_cell_is_not_served(cells: Cells) -> None:
     with pytest.raises(WrongCell, match=r"cell 1.*serves cell 2"):
         await check_cell(pool, BELA)
     await pool.close()
+
+
+async def test_an_account_of_a_cell_is_not_exported_because_no_import_accepts_it(cells: Cells, tmp_path: Path) -> None:
+    account_id, file, now = cells.merchants[ALA].account_id, tmp_path / "account.jsonl", datetime.now(UTC)
+    conn = await connect(cells.owner_urls[ALA])
+    try:
+        with pytest.raises(AccountNotReady, match="of cell 1, which moves whole"):
+            await export_account(conn, account_id, file, seal=cells.seal, now=now, progress=lambda _: None)
+    finally:
+        await conn.close()
+
+
+async def test_rekey_seals_the_rows_of_every_cell_anew(
+    cells: Cells, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    older = f"9:{secrets.token_hex(32)}"
+    keys, account_id = read_keys(f"{older},1:{SECRET_KEY}"), cells.merchants[ALA].account_id
+    conn = await connect(cells.urls[ALA])
+    try:
+        await set_endpoint(
+            conn, account_id, "https://loja.example.com/", allow_private=False, now=datetime.now(UTC),
+            seal=Seal(keys), chance=bytes(32),
+        )  # fmt: skip
+        monkeypatch.setenv("DATABASE_URL", cells.home.app_url)
+        monkeypatch.setenv("SECRET_KEY", f"1:{SECRET_KEY},{older}")
+        assert await asyncio.to_thread(main, ["rekey"]) == 0
+        key = "SELECT get_byte(secret_sealed, 0) FROM webhook_endpoint WHERE account_id = $1"
+        assert await conn.fetchval(key, account_id) == 1
+        monkeypatch.setenv("SECRET_KEY", older)
+        assert await asyncio.to_thread(main, ["cell", "list"]) == 1
+        assert capsys.readouterr().err.endswith("quita: SECRET_KEY does not have the key that this was sealed with\n")
+    finally:
+        await conn.close()
 
 
 async def test_a_cell_is_tried_again_by_the_same_application_and_leaves_nothing_behind(
@@ -436,7 +496,7 @@ async def test_a_cell_that_was_added_is_served_without_a_restart(servers: Any) -
         assert cell_of(UUID(made.json()["charge_id"])) == added.number
 
 
-async def test_a_process_is_ready_as_long_as_one_of_its_cells_is(servers: Any) -> None:
+async def test_a_process_serves_a_cell_and_lets_its_people_sign_in_while_home_is_away(servers: Any) -> None:
     """Home is on the server that stops: a load balancer must not remove the whole process."""
     with second_server() as second:
         async with open_cells(servers, home_on=second) as cells:
@@ -447,6 +507,14 @@ async def test_a_process_is_ready_as_long_as_one_of_its_cells_is(servers: Any) -
             found = await cells.api.get(f"/v1/charges/{charge['charge_id']}", token=token)
             assert found.status == 200, found
             assert (await create(cells, ALA)).status == 201
+            led = await cells.api.get("/painel", token=None)
+            assert (led.status, led.header("location")) == (303, "/painel/entrar?para=/painel")
+            dashboard = cells.merchants[ALA].dashboard
+            entered, _ = await sign_in(cells, dashboard.email, dashboard.password)
+            assert entered.status == 303, entered
+            # Home is asked after the person's cell, and its failure is answered too.
+            mistyped, _ = await sign_in(cells, dashboard.email, "not the password at all")
+            assert mistyped.status == 503, mistyped
             cells.router.draining = True
             assert (await cells.api.get("/readyz", token=None)).status == 503
             cells.router.draining = False
@@ -465,6 +533,9 @@ async def test_a_server_that_stops_does_not_affect_merchants_of_other_cells(
         away = await cells.api.get(f"/v1/charges/{before['charge_id']}", token=waiting)
         assert (away.status, envelope(away)["code"]) == (503, "SERVICE_UNAVAILABLE")
     assert (await cells.api.get(f"/pagar/{before['public_id']}", token=None)).status == 503
+    dashboard = cells.merchants[BELA].dashboard
+    entered, _ = await sign_in(cells, dashboard.email, dashboard.password)
+    assert "está indisponível no momento" in entered.body.decode(), "the password that is right must not be only wrong"
     path = f"/bank/{cells.settings.bank_callback_token}/pix"
     told = (await create(cells, ALA, mode="production")).json()["charge_id"]
     with in_cell(BELA):

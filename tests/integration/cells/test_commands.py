@@ -113,12 +113,17 @@ def test_a_cell_added_to_a_running_system_serves_merchants_and_is_away_without_i
     assert states_by_name(system) == {"home": "serving"}
     assert system.quita("cell", "list").stdout.split()[:3] == ["0", "home", "serving"]
     with second_server() as second:
+        for owner in (second.dsn, "postgresql://somebody:else@host"):  # another password there; another name
+            foreign = system.quita("cell", "add", "bela", as_role_of(second.dsn, owner))
+            assert (foreign.returncode, "home's owner" in foreign.stderr) == (1, True), foreign.stderr
         dsn = asyncio.run(with_owner_of_home(system, second))
         added = system.json("cell", "add", "bela", dsn, "--schema", "cell_bela")
         assert (added["number"], added["name"]) == (1, "bela")
         assert str(urlsplit(dsn).password) not in json.dumps(added), "no password is printed"
         again = system.quita("cell", "add", "bela", dsn, "--schema", "cell_bela")
         assert (again.returncode, again.stderr.count("\n")) == (1, 1)
+        inside = system.quita("cell", "add", "cora", dsn, "--schema", "cell_cora", "--cell", "bela")
+        assert (inside.returncode, "leave --cell out" in inside.stderr) == (1, True), inside.stderr
         assert states_by_name(system) == {"home": "serving", "bela": "serving"}
 
         merchant = system.json("merchant", "create", "--cell", "bela", "--name", "Loja", "--demo")

@@ -1,12 +1,16 @@
 """A cell moves to another server while merchants use it: nothing acknowledged is lost, nothing is doubled."""
 
 import asyncio
+import os
 import secrets
+import signal
+import sys
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from datetime import UTC, datetime
 from typing import Any
 from unittest.mock import AsyncMock, patch
+from urllib.parse import urlsplit
 from uuid import UUID
 
 import asyncpg
@@ -22,8 +26,10 @@ from runtime.cells.addresses import as_role_of, with_search_path
 from runtime.cells.directory import read_cells
 from runtime.local.embedded import EmbeddedPostgres
 from runtime.postgres import connect
+from tests.support.banking import SECRET_KEY
 from tests.support.cells import Cells, open_cells, second_server
 from tests.support.pictures import draw_logo
+from tests.support.system import ROOT
 
 pytestmark = pytest.mark.slow
 
@@ -159,7 +165,7 @@ async def test_a_cell_that_moves_before_its_first_boleto_keeps_its_block_of_numb
             await new.close()
 
 
-async def test_a_move_that_fails_is_undone_completely(servers: Any) -> None:
+async def test_a_move_that_fails_or_is_interrupted_is_undone_completely(servers: Any) -> None:
     with second_server() as second:
         async with open_cells(servers) as cells:
             create = await prepare_creation(cells)
@@ -173,14 +179,49 @@ async def test_a_move_that_fails_is_undone_completely(servers: Any) -> None:
             ):
                 await move_ala(cells, second)
             assert await create() == 201
-            old = await asyncpg.connect(cells.owner_urls[ALA])
-            assert await old.fetchval(REPLICATION) == 0
-            assert await old.fetchval("SELECT count(*) FROM pg_trigger WHERE tgname = 'moved_away'") == 0
-            await old.close()
-            conn = await connect(cells.urls[0])
-            (cell,) = await read_cells(conn, cells.seal)
-            await conn.close()
-            assert (cell.next, cell.held) == (None, False)
+            await check_undone(cells)
+            new = await asyncpg.connect(second.dsn)
+            await new.execute("DROP SCHEMA cell_ala CASCADE")
+            await new.execute(f"ALTER ROLE postgres PASSWORD '{urlsplit(cells.home.owner_url).password}'")
+            await new.close()
+            await interrupt_move_of_ala(cells, as_role_of(second.dsn, cells.home.owner_url))
+            assert await create() == 201
+            await check_undone(cells)
+
+
+async def interrupt_move_of_ala(cells: Cells, dsn: str) -> None:
+    """Runs `quita cell move` until every process knows of it; then its terminal closes, and it is told so twice."""
+    env = {
+        **os.environ,
+        "DATABASE_URL": cells.home.app_url, "DATABASE_OWNER_URL": cells.home.owner_url,
+        "DATABASE_REPORT_URL": cells.home.report_url, "SECRET_KEY": SECRET_KEY, "PYTHONPATH": str(ROOT),
+    }  # fmt: skip
+    reading, writing = os.pipe()
+    moving = await asyncio.create_subprocess_exec(
+        sys.executable, "-m", "cli.main", "cell", "move", "ala", dsn, env=env, stderr=writing
+    )
+    os.close(writing)
+    told = b""
+    async with asyncio.timeout(120):
+        while b"every process" not in told:
+            part = await asyncio.to_thread(os.read, reading, 1_000)
+            assert part, told
+            told += part
+        os.close(reading)
+        for each in (signal.SIGHUP, signal.SIGTERM):
+            moving.send_signal(each)
+        assert await moving.wait() == 130
+
+
+async def check_undone(cells: Cells) -> None:
+    old = await asyncpg.connect(cells.owner_urls[ALA])
+    assert await old.fetchval(REPLICATION) == 0
+    assert await old.fetchval("SELECT count(*) FROM pg_trigger WHERE tgname = 'moved_away'") == 0
+    await old.close()
+    conn = await connect(cells.urls[0])
+    (cell,) = await read_cells(conn, cells.seal)
+    await conn.close()
+    assert (cell.next, cell.held) == (None, False)
 
 
 @pytest.mark.heavy

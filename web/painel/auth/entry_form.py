@@ -21,7 +21,7 @@ from domain.errors import Refused
 from runtime.cells.number import HOME, cell_of_hex, current_cell
 from runtime.ids import new_id
 from runtime.settings import Settings
-from web.cells import CHOSEN
+from web.cells import CELLS_AWAY, CHOSEN
 from web.head import cookie_in
 from web.pages import page
 from web.painel.page_request import PAGE_HEADERS, AnyRequest, Form, address_hash, csrf_token, read_form, secure
@@ -55,6 +55,14 @@ def entry_address(request: AnyRequest, section: Section, query: str = "", *, ses
     choice = next((f"celula={each.name}" for each in cells if each.number == number), "")
     parameters = "&".join(each for each in (query, choice) if each)
     return f"{entry}?{parameters}" if parameters else entry
+
+
+def accounts_away(request: AnyRequest) -> str:
+    """A sentence to add to what a form about an e-mail answers: the person may be of a cell that could not be asked.
+    Empty while all could. It does not depend on the e-mail, so it tells nobody which ones are known."""
+    if not request.scope["state"].get(CELLS_AWAY):
+        return ""
+    return " Parte das contas está indisponível no momento: se a sua é uma delas, tente de novo em alguns instantes."
 
 
 def entry_page(

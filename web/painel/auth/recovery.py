@@ -23,6 +23,7 @@ from runtime.postgres import session, transaction
 from web.painel.auth.devices import remember_device
 from web.painel.auth.entry_form import (
     TOO_LATE,
+    accounts_away,
     audit_entry,
     entry_address,
     entry_page,
@@ -126,7 +127,9 @@ def _new_password_fault(form: Form, email: str) -> str:
 def _ask_page(
     request: AnyRequest, section: Section, *, email: str = "", fault: str = "", asked: bool = False, status: int = 200
 ) -> Response[Any]:
-    values = {"email": email, "fault": fault, "asked": asked, "minutes": _LINK_MINUTES}
+    values = {
+        "email": email, "fault": fault, "asked": asked, "minutes": _LINK_MINUTES, "away": accounts_away(request),
+    }  # fmt: skip
     return entry_page(request, section, "painel/recover.html", values, status=status)
 
 

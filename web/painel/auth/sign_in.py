@@ -30,9 +30,11 @@ from commands.people.sessions import (
     LIFETIME,
     PASSWORD_MAX,
     Person,
+    Session,
     end_all_sessions,
     end_session,
     find_person,
+    hash_of,
     open_session,
     password_is_right,
     prove_session,
@@ -44,7 +46,7 @@ from domain.instants import to_millisecond
 from domain.payer import EMAIL_MAX
 from runtime.cells.number import current_cell
 from runtime.passwords import hash_password, is_outdated
-from runtime.postgres import Connection, session, transaction
+from runtime.postgres import Connection, Pool, session, transaction
 from runtime.seal import Seal
 from runtime.settings import Settings
 from web.context import spend
@@ -54,6 +56,7 @@ from web.painel.auth import recovery
 from web.painel.auth.devices import browser_name, known_device, remember_device
 from web.painel.auth.entry_form import (
     TOO_LATE,
+    accounts_away,
     audit_entry,
     before,
     cookie_name,
@@ -107,11 +110,19 @@ def is_page_of(section: Section, path: str) -> bool:
     return _SECTION_PATHS[section].fullmatch(path) is not None
 
 
+async def find_session(request: AnyRequest, section: Section, pool: Pool) -> Session | None:
+    """Returns the session that the request's cookie names, or None. A request without one asks no database: it comes to
+    home, and people of the other cells have to reach the sign-in page while home is away."""
+    cookie = cookie_of(request, section)
+    if hash_of(cookie) is None:
+        return None
+    async with session(pool) as conn:
+        return await session_of(conn, cookie, section.side, now=request.app.state.now())
+
+
 async def _show(request: AnyRequest, section: Section) -> Response[Any]:
-    state = request.app.state
-    async with session(state.pool) as conn:
-        if await session_of(conn, cookie_of(request, section), section.side, now=state.now()) is not None:
-            return go(section.root)
+    if await find_session(request, section, request.app.state.pool) is not None:
+        return go(section.root)
     return _entry_form(request, section, where_to=parameter_in(request.scope, "para") or "")
 
 
@@ -149,7 +160,7 @@ async def _enter(request: AnyRequest, section: Section) -> Response[Any]:
         is_right &= await asyncio.to_thread(password_is_right, password[:PASSWORD_MAX], person)
     if not is_right or person is None:
         _log.info("sign_in_refused", section=section.root)
-        fault = "E-mail ou senha incorretos."
+        fault = f"E-mail ou senha incorretos.{accounts_away(request)}"
         return _entry_form(request, section, email=email, where_to=where_to, kept=kept, fault=fault, status=403)
     person = await _renew_password_hash(request, person, password)
     if person.totp_sealed is not None:
