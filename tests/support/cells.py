@@ -13,6 +13,8 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+import pytest
+
 from banks.protocol import Location
 from cli.run.asgi_front import make_front
 from cli.run.cells import CellRouter
@@ -154,6 +156,10 @@ async def open_cells(servers: Any, second: Any = None, home_on: EmbeddedPostgres
     """Home, cell 1 (`ala`) on the same server, and with a `second` server cells 2 (`bela`) and 3 (`cora`) in two
     schemas there; each has a merchant. With `home_on`, only home is on that server."""
     async with AsyncExitStack() as stack:
+        patch = stack.enter_context(pytest.MonkeyPatch.context())
+        patch.setattr(
+            "cli.run.cells._EMAIL_SEARCH_S_MAX", 30.0
+        )  # on a busy machine a cell may be slow, and is not away
         beside = await stack.enter_async_context(own_database(servers, "ala", migrated=False))
         if home_on is None:
             url = await stack.enter_async_context(own_database(servers, "home"))
