@@ -24,11 +24,13 @@ from domain.errors import Code, Refused
 from domain.mode import Mode, Owner
 from runtime.ids import new_id
 from runtime.postgres import Pool
-from tests.integration.api.test_request_log import LIST, _asked, _caller, _write_log
+from tests.integration.api.test_request_log import LIST, _asked, _caller, _write_log, written_when_asked
 from tests.support.counting import calls_made
 from tests.support.dashboard import Person, colleague_in_browser, owner_in_browser, settings_with
 from tests.support.in_process import Api
 from tests.support.pages import serving
+
+__all__ = ["written_when_asked"]
 
 TEST = "/painel/teste/requisicoes"
 PAYER = {
