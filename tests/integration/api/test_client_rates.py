@@ -17,10 +17,10 @@ from tests.support.dashboard import owner_in_browser
 
 CALLBACK_TOKEN = "c" * 24
 LOW = {
-    f"RATE_{name}_PER_MIN": "6"
+    f"RATE_{name}_PER_MIN": "1"
     for name in ("TOKENS", "CLIENT_TOKENS", "PAGES", "PDFS", "SIGN_INS", "FILES", "CALLBACKS")
 }
-"""A burst of ten, then one in ten seconds."""
+"""A burst of ten, then one a minute: a test sends its requests within that minute, also on a busy machine."""
 LOW["RATE_SANDBOX_CHARGES_PER_DAY"] = "5"
 MANY = 16
 
@@ -58,7 +58,7 @@ def assert_limited(answers: list[httpx.Response], *, usual: int) -> httpx.Respon
     assert found[:10] == [usual] * 10, found
     assert 429 in found[10:12], found
     last = answers[found.index(429)]
-    assert 1 <= int(last.headers["retry-after"]) <= 10
+    assert 1 <= int(last.headers["retry-after"]) <= 60
     return last
 
 

@@ -4,7 +4,7 @@ a row."""
 import asyncio
 from base64 import urlsafe_b64decode, urlsafe_b64encode
 from collections.abc import AsyncIterator
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, date, datetime, timedelta
 from typing import Any, NamedTuple
 
 import pytest
@@ -39,6 +39,11 @@ class ListedMerchant(NamedTuple):
     cancelled: str
     expired: str
     overpaid: str
+    today: date
+    """The day in São Paulo when they were created; the tests may run on the next."""
+
+    def day(self, days_ago: int = 0) -> str:
+        return (self.today - timedelta(days=days_ago)).isoformat()
 
     def path(self, name: str) -> str:
         return f"/v1/accounts/{self.client.account_id}/ledger" if name == "ledger" else f"/v1/{name}"
@@ -50,7 +55,7 @@ class ListedMerchant(NamedTuple):
 @pytest_asyncio.fixture(scope="module", loop_scope="session")
 async def listed(system: System) -> AsyncIterator[ListedMerchant]:
     async with new_merchant(system) as merchant, database_of(system) as books:
-        client = merchant.sandbox
+        client, today = merchant.sandbox, datetime.now(SAO_PAULO).date()
         ago_s = 2 * 86_400.0
         expired = await create_charge_in_the_past(
             books, client, test=True, ago_s=ago_s, lifetime_s=60, external_id="old"
@@ -65,17 +70,12 @@ async def listed(system: System) -> AsyncIterator[ListedMerchant]:
         paid = (await client.paid("20.00", external_id="new", payer={"document": CPF}))["charge_id"]
         cancelled = (await client.created(external_id="other"))["charge_id"]
         await client.cancel(cancelled)
-        yield ListedMerchant(merchant, client, pending, paid, cancelled, expired, overpaid)
-
-
-def _day(days_ago: float = 0) -> str:
-    """Returns the day `days_ago` in São Paulo."""
-    return (datetime.now(SAO_PAULO) - timedelta(days=days_ago)).date().isoformat()
+        yield ListedMerchant(merchant, client, pending, paid, cancelled, expired, overpaid, today)
 
 
 async def test_every_filter_of_charges_selects_the_right_ones(listed: ListedMerchant) -> None:
     newest_first = [listed.cancelled, listed.paid, listed.pending]
-    two_days_ago = await listed.ids("charges", created_to=_day(1))
+    two_days_ago = await listed.ids("charges", created_to=listed.day(1))
     assert sorted(two_days_ago) == sorted([listed.expired, listed.overpaid])
     everything = [*newest_first, *two_days_ago]
     expected: list[tuple[dict[str, Any], list[str]]] = [
@@ -101,17 +101,17 @@ async def test_every_filter_of_charges_selects_the_right_ones(listed: ListedMerc
         ({"txid": listed.paid.replace("-", ""), "status": "pending"}, []),
         ({"txid": listed.paid.replace("-", ""), "external_id": "new", "payer_document": CPF}, [listed.paid]),
         ({"txid": listed.paid.replace("-", ""), "external_id": "old"}, []),
-        ({"txid": listed.paid.replace("-", ""), "due_to": _day()}, []),
+        ({"txid": listed.paid.replace("-", ""), "due_to": listed.day()}, []),
         ({"payer_document": CPF, "external_id": "new", "order": "asc"}, [listed.pending, listed.paid]),
         ({"txid": "BOLETO1"}, []),
         ({"nosso_numero": "31285570000000001"}, []),
         ({"integrador_code": "INTG-AAAAAA"}, []),
-        ({"created_from": _day()}, newest_first),
-        ({"created_from": _day(2), "created_to": _day(2)}, two_days_ago),
-        ({"created_from": _day(-1)}, []),
-        ({"status": "paid", "created_to": _day(1)}, [listed.overpaid]),
-        ({"due_from": _day()}, []),
-        ({"due_to": _day(), "status": "pending"}, []),
+        ({"created_from": listed.day()}, newest_first),
+        ({"created_from": listed.day(2), "created_to": listed.day(2)}, two_days_ago),
+        ({"created_from": listed.day(-1)}, []),
+        ({"status": "paid", "created_to": listed.day(1)}, [listed.overpaid]),
+        ({"due_from": listed.day()}, []),
+        ({"due_to": listed.day(), "status": "pending"}, []),
         # The last day of the calendar is a valid bound; a charge without due date is not due by then either.
         ({"due_to": "9999-12-31"}, []),
         ({"external_id": "new", "due_to": "9999-12-31"}, []),
@@ -141,8 +141,8 @@ async def test_the_summary_counts_the_charges_that_the_list_shows(listed: Listed
         {},
         {"external_id": "new"},
         {"status": ["paid", "expired"]},
-        {"created_to": _day(1)},
-        {"due_to": _day()},
+        {"created_to": listed.day(1)},
+        {"due_to": listed.day()},
         {"external_id": "new", "due_to": "9999-12-31"},
     ):
         rows = await listed.client.all("/v1/charges", **asked)
@@ -161,9 +161,9 @@ async def test_every_filter_of_payments_selects_the_right_ones(listed: ListedMer
     expected: list[tuple[dict[str, Any], list[str]]] = [
         ({}, [listed.paid, listed.overpaid]),
         ({"order": "asc"}, [listed.overpaid, listed.paid]),
-        ({"paid_from": _day()}, [listed.paid]),
-        ({"paid_to": _day(1)}, [listed.overpaid]),
-        ({"paid_from": _day(2), "paid_to": _day()}, [listed.paid, listed.overpaid]),
+        ({"paid_from": listed.day()}, [listed.paid]),
+        ({"paid_to": listed.day(1)}, [listed.overpaid]),
+        ({"paid_from": listed.day(2), "paid_to": listed.day()}, [listed.paid, listed.overpaid]),
         ({"charge_id": listed.paid}, [listed.paid]),
         ({"charge_id": listed.pending}, []),
         ({"external_id": "old"}, [listed.overpaid]),
@@ -171,7 +171,7 @@ async def test_every_filter_of_payments_selects_the_right_ones(listed: ListedMer
         ({"method": "pix"}, [listed.paid, listed.overpaid]),
         ({"method": "boleto"}, []),
         ({"anomaly": "amount_mismatch"}, [listed.overpaid]),
-        ({"anomaly": "amount_mismatch", "paid_from": _day()}, []),
+        ({"anomaly": "amount_mismatch", "paid_from": listed.day()}, []),
         ({"anomaly": "amount_mismatch", "method": "boleto"}, []),
         ({"anomaly": "duplicate"}, []),
     ]
@@ -197,9 +197,9 @@ async def test_every_filter_of_events_selects_the_right_ones(listed: ListedMerch
         ({"external_id": "old", "order": "asc"}, in_order[:3]),
         ({"external_id": "old", "type": [expired, received], "order": "asc"}, in_order[:2]),
         ({"charge_id": listed.paid, "external_id": "old"}, []),
-        ({"created_from": _day(), "created_to": _day(), "order": "asc"}, in_order),
-        ({"created_to": _day(1)}, []),
-        ({"created_from": _day(-1)}, []),
+        ({"created_from": listed.day(), "created_to": listed.day(), "order": "asc"}, in_order),
+        ({"created_to": listed.day(1)}, []),
+        ({"created_from": listed.day(-1)}, []),
     ]
     for asked, rows in expected:
         shown = [(row["charge_id"], row["type"]) for row in await listed.client.all("/v1/events", limit=2, **asked)]
@@ -212,10 +212,13 @@ async def test_every_filter_of_the_ledger_selects_the_right_entries(listed: List
         ({"order": "asc"}, [listed.overpaid, listed.paid]),
         ({"type": "payment"}, [listed.paid, listed.overpaid]),
         ({"type": "refund"}, []),
-        ({"created_from": _day()}, [listed.paid, listed.overpaid]),
-        ({"created_to": _day(1)}, []),
-        ({"created_from": _day(-1)}, []),
-        ({"type": "payment", "created_from": _day(1), "created_to": _day()}, [listed.paid, listed.overpaid]),
+        ({"created_from": listed.day()}, [listed.paid, listed.overpaid]),
+        ({"created_to": listed.day(1)}, []),
+        ({"created_from": listed.day(-1)}, []),
+        (
+            {"type": "payment", "created_from": listed.day(1), "created_to": listed.day()},
+            [listed.paid, listed.overpaid],
+        ),
     ]
     for asked, charge_ids in expected:
         assert await listed.ids("ledger", **asked) == charge_ids, asked
@@ -323,10 +326,10 @@ async def test_a_cursor_altered_anywhere_is_refused(listed: ListedMerchant, name
 
 async def test_a_cursor_belongs_to_its_list_account_mode_and_filters(system: System, listed: ListedMerchant) -> None:
     filtered: dict[str, list[dict[str, Any]]] = {
-        "charges": [{"status": "paid"}, {"order": "asc"}, {"created_from": _day(3)}, {"external_id": "new"}],
-        "payments": [{"method": "pix"}, {"order": "asc"}, {"paid_from": _day(3)}],
+        "charges": [{"status": "paid"}, {"order": "asc"}, {"created_from": listed.day(3)}, {"external_id": "new"}],
+        "payments": [{"method": "pix"}, {"order": "asc"}, {"paid_from": listed.day(3)}],
         "events": [{"type": "payment.received"}, {"order": "asc"}, {"external_id": "old"}, {"after_sequence": 0}],
-        "ledger": [{"type": "payment"}, {"order": "asc"}, {"created_from": _day(3)}],
+        "ledger": [{"type": "payment"}, {"order": "asc"}, {"created_from": listed.day(3)}],
     }
     cursors = {name: await _cursor(listed, name) for name in LISTS}
     async with new_merchant(system) as stranger:

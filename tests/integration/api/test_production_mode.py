@@ -4,6 +4,7 @@ announces the payment and a query confirms it. The bank may be down, slow, refus
 
 import asyncio
 from collections.abc import AsyncIterator, Iterator
+from datetime import datetime
 from typing import Any
 from uuid import uuid4
 
@@ -53,12 +54,12 @@ async def _cob_at_bank(books: Books, charge_id: str, world: str = "production") 
     )
 
 
-async def _wait_for_status(client: ApiClient, charge_id: str, status: str, *, within_s: float = 20.0) -> dict[str, Any]:
+async def _wait_for_status(client: ApiClient, charge_id: str, status: str) -> dict[str, Any]:
     async def now() -> dict[str, Any] | None:
         charge = await client.charge(charge_id)
         return charge if charge["status"] == status else None
 
-    found: dict[str, Any] = await until_answer(now, within_s=within_s)
+    found: dict[str, Any] = await until_answer(now)
     return found
 
 
@@ -97,7 +98,8 @@ async def test_a_charge_is_registered_at_the_bank_then_paid_and_a_webhook_report
         cob = await until_answer(lambda: _cob_at_bank(books, charge["charge_id"]))
         assert (cob["status"], cob["amount_cents"]) == ("ATIVA", 12345)
         # The bank's charge expires with ours: the lifetime is not counted from the registration.
-        assert 86_390 <= cob["expires_in_s"] <= 86_400
+        waited_s = (cob["created_at"] - datetime.fromisoformat(charge["created_at"])).total_seconds()
+        assert 86_400 - waited_s - 1 <= cob["expires_in_s"] <= 86_400
         assert (await client.charge(charge["charge_id"]))["status"] == "pending"
 
         (pix,) = (await asyncio.to_thread(system.json, "bank", "pay", "--charge-id", charge["charge_id"]))["payments"]
@@ -316,6 +318,14 @@ async def test_without_locations_and_without_the_bank_only_new_charges_are_refus
     client, old_key, new_key = merchant.production, str(uuid4()), str(uuid4())
     charge = await client.created(key=old_key)
     await _set_bank_fault(system, "down")
+    down_at = await books.fetchval("SELECT clock_timestamp()")
+
+    async def silence_noted() -> bool:
+        return bool(await books.fetchval("SELECT silent_at > $1 FROM pix_pool WHERE NOT test", down_at))
+
+    # Twice: the worker may still store locations that the bank made before. It notes silence once it has none to store.
+    await books.execute("DELETE FROM pix_location WHERE NOT test")
+    await until_answer(silence_noted)
     await books.execute("DELETE FROM pix_location WHERE NOT test")
     for index in range(len(system.pids("api"))):  # The locations that the old processes held go with them.
         await asyncio.to_thread(until_replaced, system, "api", kill_process(system, "api", index))

@@ -24,11 +24,13 @@ from domain.errors import Code, Refused
 from domain.mode import Mode, Owner
 from runtime.ids import new_id
 from runtime.postgres import Pool
-from tests.integration.api.test_request_log import LIST, _asked, _caller, _write_log
+from tests.integration.api.test_request_log import LIST, _asked, _caller, _write_log, written_when_asked
 from tests.support.counting import calls_made
 from tests.support.dashboard import Person, colleague_in_browser, owner_in_browser, settings_with
 from tests.support.in_process import Api
 from tests.support.pages import serving
+
+__all__ = ["written_when_asked"]
 
 TEST = "/painel/teste/requisicoes"
 PAYER = {
@@ -76,9 +78,10 @@ async def test_a_refused_sandbox_request_is_logged_with_redacted_bodies_without_
     sent, answered = await bodies(pool, reply.header("x-request-id"))
     assert sent is not None
     assert answered is not None
+    request_id = str(reply.header("x-request-id"))
     for word in PAYER_WORDS:
         assert word not in sent, word
-        assert word not in answered.replace("https://docs.example.com", ""), word
+        assert word not in answered.replace("https://docs.example.com", "").replace(request_id, ""), word
     told = json.loads(sent)
     assert {name: told[name] for name in ("tipo", "valorCents", "external_id")} == {
         "tipo": "boleto", "valorCents": "150.00", "external_id": "nf-77",
@@ -89,11 +92,14 @@ async def test_a_refused_sandbox_request_is_logged_with_redacted_bodies_without_
     error = json.loads(answered)["error"]
     assert error["code"] == "VALIDATION_ERROR"
     assert "pagador.documento" in [each["field"] for each in error["fields"]]
-    page = await owner.opened(f"{TEST}/{reply.header('x-request-id')}")
+    page = await owner.opened(f"{TEST}/{request_id}")
     assert '"documento": "999.999.999-99"' in page.text
     assert "pagador.documento" in page.text
+    html = page.html
+    for chance in (request_id, api.first.test.client_id, *page.hidden().values()):  # may hold SP or 1578
+        html = html.replace(chance, "")
     for word in PAYER_WORDS[:12]:
-        assert word not in page.html, word
+        assert word not in html, word
 
 
 async def test_a_successful_sandbox_request_is_logged_too_and_the_api_serves_its_bodies_by_id(

@@ -362,6 +362,11 @@ async def test_a_webhook_resent_from_the_dashboard_is_delivered_at_once(env: Env
         page = await env.owner.opened(path)
         link = re.search(r'href="(/painel/teste/webhooks/entregas/[^"]+)"', page.html)
         assert link
+
+        async def delivered() -> bool:  # a delivery that is being sent is not sent again
+            return "Entregue" in (await env.owner.opened(link[1])).text
+
+        await until_answer(delivered)
         await env.owner.post(f"{link[1]}/reenviar", on=link[1])
         await receiver.reached(2)
         assert receiver.requests[0].event_id == receiver.requests[1].event_id

@@ -268,8 +268,9 @@ async def test_a_delivery_or_a_range_of_events_can_be_sent_again(env: Environmen
         await receiver.reached(3)
         listed = await env.person.opened("/painel/webhooks/entregas")
         assert len(delivery_ids(listed)) == 3
-        await _until_shown(env, "/painel/webhooks/entregas", "Recusada pelo seu servidor (500)")
         await _until_shown(env, "/painel/webhooks/entregas?state=delivered", "Entregue", count=3)
+        pages = [await env.person.opened(f"/painel/webhooks/entregas/{each}") for each in delivery_ids(listed)]
+        assert sum(page.text.count("Recusada pelo seu servidor 500") for page in pages) == 3
         seen = len(receiver.requests)
         one = delivery_ids(listed)[0]
         path = f"/painel/webhooks/entregas/{one}"

@@ -15,7 +15,7 @@ def test_the_first_page_of_the_host_links_to_dashboard_and_documentation(system:
     assert answer.headers["content-type"].startswith("text/html")
     assert 'href="/painel"' in answer.text
     assert f'href="{system.docs_url}"' in answer.text
-    assert httpx.head(f"{system.base_url}/").status_code == 200
+    assert httpx.head(f"{system.base_url}/", timeout=30).status_code == 200
     assert httpx.get(system.docs_url, follow_redirects=True, timeout=30).status_code == 200
     assert httpx.get(f"{system.base_url}/painel", follow_redirects=True, timeout=30).status_code == 200
 

@@ -94,15 +94,14 @@ def state(status: str, version: int) -> Event:
 
 
 async def test_a_stream_sends_the_state_and_each_change_and_ends_when_no_change_can_follow(
-    pool: Pool, books: Books, http: aiohttp.ClientSession
+    pool: Pool, books: Books, http: aiohttp.ClientSession, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(live, "HEARTBEAT_S", live.STREAM_S)  # a change is sent with the next query, a second away
     doc = await books.charge()
     async with serving(pool, now) as client, listening(http, client, doc.public_id) as event:
         assert await event() == state("pending", 1)
         await books.paid(doc)
-        asked = time.monotonic()
         assert await event() == state("paid", 2)
-        assert time.monotonic() - asked < live.HEARTBEAT_S / 2  # with the next query, which is a second away
         assert await event() == ("end", "")  # no further change can follow
 
 
@@ -146,8 +145,9 @@ async def test_a_stream_sends_a_payment_of_another_amount_and_its_refund(
 
 
 async def test_a_hundred_open_pages_cost_one_query_a_second_and_hold_no_connection(
-    pool: Pool, books: Books, http: aiohttp.ClientSession
+    pool: Pool, books: Books, http: aiohttp.ClientSession, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(live, "HEARTBEAT_S", live.STREAM_S)  # a page opened first gets no heartbeat before the last
     docs: list[ChargeDoc] = [await books.charge() for _ in range(10)]
     counted = CountingPool(pool)
     async with serving(counted, now) as client, AsyncExitStack() as pages:  # type: ignore[arg-type]
