@@ -227,9 +227,11 @@ async def test_a_refusal_is_not_final_while_a_lost_request_may_still_register_th
     context: Context, account: UUID, bank: RunningBank, table_owner: Pool, *, arrives: bool
 ) -> None:
     charge_id = await charge(context, account, test=False)
+    patient = context.banks.production[BANK]
     bank.wire.fault = "timeout_before"
     context.banks.production[BANK] = bank.adapter(write_s=0.2)
     await PixOrderWorker(context, Mode.PRODUCTION).drain()
+    context.banks.production[BANK] = patient
     bank.wire.fault = "refuse"
     for _ in range(2):
         await make_orders_due(context.pool, charge_id)

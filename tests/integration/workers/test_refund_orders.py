@@ -332,10 +332,12 @@ async def test_a_boleto_paid_by_pix_is_refunded_as_a_devolucao(env: Environment)
 async def test_a_refund_is_sent_exactly_once_whatever_fault_the_bank_has(env: Environment, fault: str) -> None:
     charge_id = await env.paid()
     refund_id = await env.refund(charge_id)
-    adapter = env.bank.adapter(write_s=1.0, read_s=1.0)
-    env.context.banks.production[BANK] = adapter
+    patient = env.context.banks.production[BANK]
+    if fault == "timeout_before":
+        env.context.banks.production[BANK] = env.bank.adapter(write_s=0.3)
     env.bank.wire.fault = fault
     await env.run_worker(charge_id, rounds=2)
+    env.context.banks.production[BANK] = patient
     lost = fault in ("lost_reply", "cut")
     # A lost reply is looked up at once; an unknown outcome does not fail the refund.
     assert await env.status(refund_id) == ("succeeded" if lost else "pending", None)

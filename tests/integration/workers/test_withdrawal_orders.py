@@ -227,10 +227,13 @@ async def test_a_withdrawal_is_pending_until_its_order_is_due_and_is_then_sent(e
 @pytest.mark.parametrize("fault", ["down", "lost_reply", "timeout_before", "cut", "error500", "html"])
 async def test_a_withdrawal_is_sent_exactly_once_whatever_fault_the_bank_has(env: Environment, fault: str) -> None:
     withdrawal_id = await env.withdraw()
-    adapter = env.bank.adapter(write_s=0.3, read_s=0.3, transfers_url=f"{env.bank.url}/transfers/v1")
-    env.context.banks.production[BANK] = adapter
+    patient = env.context.banks.production[BANK]
+    if fault == "timeout_before":
+        hurried = env.bank.adapter(write_s=0.3, transfers_url=f"{env.bank.url}/transfers/v1")
+        env.context.banks.production[BANK] = hurried
     env.bank.wire.fault = fault
     await env.run_worker(rounds=2)
+    env.context.banks.production[BANK] = patient
     lost = fault in ("lost_reply", "cut")
     # A lost reply is looked up at once; an unknown outcome does not fail the withdrawal.
     assert await env.status(withdrawal_id) == ("succeeded" if lost else "processing", None)
@@ -668,7 +671,6 @@ async def test_blocking_an_account_waits_for_a_worker_that_is_about_to_call_the_
 async def test_a_withdrawal_sent_before_its_account_was_blocked_is_reconciled(env: Environment) -> None:
     withdrawal_id = await env.withdraw()
     env.bank.wire.fault = "lost_reply"
-    env.context.banks.production[BANK] = env.bank.adapter(read_s=0.3, transfers_url=f"{env.bank.url}/transfers/v1")
     await env.run_worker()
     await _decide(env, Kyc.BLOCKED)
     env.bank.wire.fault = "up"
