@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import AsyncIterator
 from datetime import timedelta
+from types import SimpleNamespace
 from typing import Any, cast
 from uuid import UUID
 
@@ -185,13 +186,15 @@ async def wait_for_order_state(context: Context, charge_id: UUID, state: str) ->
 async def test_a_slow_bank_answer_does_not_delay_other_orders(
     context: Context, account: UUID, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("banks.scenario.SLOW_S", 4.0)
+    over = asyncio.Event()
+    monkeypatch.setattr("banks.scenario.asyncio", SimpleNamespace(sleep=lambda _s: over.wait()))
     slow = await charge(context, account, test=True, scenario="slow")
     draining = asyncio.create_task(PixOrderWorker(context, Mode.SANDBOX).drain())
     await wait_for_order_state(context, slow, "working")
     quick = await charge(context, account, test=True)
     await wait_for_order_state(context, quick, "done")
     assert (await order_of(context.pool, slow))["state"] == "working"
+    over.set()
     await draining
     assert (await order_of(context.pool, slow))["state"] == "done"
 

@@ -16,6 +16,7 @@ import pytest
 import pytest_asyncio
 from msgspec import structs
 
+from banks.protocol import Done
 from banks.simulated.returns import ReturnRules
 from banks.transfers import SentTransfer, Transfer
 from commands.bank_orders.kinds import SendOrder
@@ -68,7 +69,7 @@ PLAIN = ReturnRules(settle_after_s=0, fails=False)
 @pytest_asyncio.fixture(scope="module", loop_scope="session")
 async def bank(pool: Pool, servers: Any) -> AsyncIterator[RunningBank]:
     before = await verify(servers.database_url)  # differences that other tests left do not count
-    async with running_bank(pool, slow_s=0.3) as running:
+    async with running_bank(pool) as running:
         yield running
     assert await verify(servers.database_url) == before
 
@@ -517,20 +518,24 @@ async def test_a_slow_worker_does_not_change_a_withdrawal_that_another_worker_en
 
 async def test_a_withdrawal_of_a_worker_stopped_during_its_bank_call_is_completed_by_the_next(env: Environment) -> None:
     withdrawal_id = await env.withdraw()
-    env.bank.wire.fault = "slow"  # the bank carries it out even if nobody waits for the answer
+    transfers, called = env.context.banks.production[BANK].transfers, asyncio.Queue[Transfer]()
+    arrives = transfers.send_pix
 
-    async def asked() -> bool:
-        return bool(env.transfer_requests())
+    async def under_way(asked: Transfer) -> Any:
+        await called.put(asked)
+        await asyncio.Event().wait()
 
+    transfers.send_pix = under_way  # type: ignore[method-assign]
     working = asyncio.create_task(WithdrawalOrderWorker(env.context).drain())
-    await until_answer(asked)
+    async with asyncio.timeout(30):
+        asked = await called.get()
     working.cancel()
     await asyncio.gather(working, return_exceptions=True)
-    env.bank.wire.fault = "up"
+    del transfers.send_pix
     assert await env.status(withdrawal_id) == ("processing", None)
     await env.end_lease(withdrawal_id)
     await env.run_worker(rounds=2)
-    await asyncio.sleep(0.5)
+    assert isinstance(await arrives(asked), Done), "the bank carries out a call though nobody waits for its answer"
     assert await env.status(withdrawal_id) == ("succeeded", None)
     assert await env.sent(withdrawal_id) == [1000]
     await env.assert_books_agree()
