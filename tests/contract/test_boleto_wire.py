@@ -505,7 +505,7 @@ async def test_a_boleto_younger_than_thirty_minutes_cannot_be_changed_yet(bank: 
 
 async def test_a_cached_detail_never_proves_that_a_change_was_refused(bank: RunningBoletoBank) -> None:
     await bank.rules(detail_cache_s=30)
-    adapter = bank.adapter(detail_age_s=30.0)
+    adapter = bank.adapter(detail_age_s=30.0, write_s=2.0)
     boleto = await register_boleto_at(bank)
     assert isinstance(await adapter.boletos.find_boleto(boleto.number), BoletoState)
     await bank.control("pay", number=boleto.number)

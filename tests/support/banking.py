@@ -71,9 +71,11 @@ def adapter_at(
     detail_age_s: float = 0.0,
     **options: Any,
 ) -> BancoDoBrasil:
-    """The adapter of the bank at `url`; `options` are those of its transport. By default transfers go to `url` too."""
-    limits = {"read_s": 2.0, "write_s": 2.0}
-    transport = Transport(http, **({"oauth_url": f"{url}/oauth/token"} | CLIENT | limits | options))
+    """The adapter of the bank at `url`; `options` are those of its transport. By default transfers go to `url` too.
+
+    The transport's own time limits outlast a machine that stalls; where a bank is to hang, a test gives shorter ones,
+    and only until the bank answers again: a call that is cut off for slowness is one of unknown outcome."""
+    transport = Transport(http, **({"oauth_url": f"{url}/oauth/token"} | CLIENT | options))
     pix = ApiPix(transport, api_url=f"{url}/pix/v2", now=now)
     boletos = Cobrancas(
         transport,

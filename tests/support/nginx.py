@@ -93,7 +93,7 @@ def nginx(api: str, folder: Path) -> Iterator[Proxy]:
             [PROGRAM, "-p", str(folder), "-c", str(folder / "nginx.conf")], stdout=output, stderr=output
         )
     try:
-        deadline = time.monotonic() + 20
+        deadline = time.monotonic() + 60
         while port_is_free(https):
             assert process.poll() is None, (folder / "said").read_text(encoding="utf-8")
             assert time.monotonic() < deadline
@@ -101,4 +101,4 @@ def nginx(api: str, folder: Path) -> Iterator[Proxy]:
         yield Proxy(http, https, folder)
     finally:
         process.terminate()
-        process.wait(20)
+        process.wait(60)

@@ -42,7 +42,7 @@ def pgbouncer(url: str, home: Path, **settings: str) -> Iterator[str]:
     with (home / "pgbouncer.log").open("ab") as log:
         process = subprocess.Popen([PROGRAM, *root, str(home / "pgbouncer.ini")], stdout=log, stderr=log)
     try:
-        deadline = time.monotonic() + 20
+        deadline = time.monotonic() + 60
         while port_is_free(port):
             assert process.poll() is None, (home / "pgbouncer.log").read_text(encoding="utf-8")
             assert time.monotonic() < deadline
@@ -50,4 +50,4 @@ def pgbouncer(url: str, home: Path, **settings: str) -> Iterator[str]:
         yield urlunsplit(parts._replace(netloc=f"{parts.username}:{parts.password}@127.0.0.1:{port}"))
     finally:
         process.terminate()
-        process.wait(20)
+        process.wait(60)

@@ -69,6 +69,9 @@ class Receiver:
         self.flying_max = 0
         self.url = ""
         self._answers = answers
+        self.answering = asyncio.Event()
+        """While it is not set, requests wait for their answers."""
+        self.answering.set()
         self._more = asyncio.Condition()
         self._delay_s = delay_s
 
@@ -87,6 +90,7 @@ class Receiver:
                 answer = self._answers(number)
                 try:
                     await asyncio.sleep(3600 if answer is None else self._delay_s)
+                    await self.answering.wait()
                 finally:
                     self.flying -= 1
                 if isinstance(answer, int):

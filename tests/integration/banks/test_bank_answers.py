@@ -26,6 +26,7 @@ class TwiceAnsweringBank:
 
     def __init__(self) -> None:
         self.made = 0
+        self.twice = asyncio.Event()
 
     async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         try:
@@ -42,6 +43,7 @@ class TwiceAnsweringBank:
                 if self.made == 1:
                     await asyncio.sleep(0.05)
                     writer.write(answer)
+                    self.twice.set()
         except (asyncio.IncompleteReadError, ConnectionError):
             pass
         finally:
@@ -73,6 +75,7 @@ async def test_a_repeated_answer_of_a_bank_is_not_taken_for_the_answer_to_the_ne
             answer = await production.pix.create_locations(1)
             assert isinstance(answer, Done)
             made += answer.value
+            await bank.twice.wait()
             await asyncio.sleep(0.2)
     assert made == [Location(number, f"pix.example.com/{number}") for number in (1, 2, 3)]
 

@@ -305,9 +305,10 @@ async def test_locations_stored_while_the_level_is_read_are_not_requested_again(
 async def test_after_a_worker_died_another_fills_the_pool(context: Context) -> None:
     async with context.pool.acquire() as conn:
         name = f"locations_{Mode.PRODUCTION}_{BANK}"
-        assert await take_lease(conn, name=name, holder="died", lease_s=0.5)
+        assert await take_lease(conn, name=name, holder="died", lease_s=LEASE_S)
     worker = worker_with(context, Slow(0.0), PIX_LOCATIONS_MIN="2000")
     assert await LocationPool(worker, Mode.PRODUCTION).fill() == 0
+    await context.pool.execute("UPDATE lease SET until = now() WHERE name = $1", name)
     async with reserve_of(context) as reserve, working(worker, Mode.PRODUCTION):
         assert len(await take(reserve, Mode.PRODUCTION, 20)) == 20
     assert LEASE_S < SILENT_S_MAX

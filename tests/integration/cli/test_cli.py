@@ -143,7 +143,8 @@ def test_status_reports_what_runs_also_without_quita_up(system: System, tmp_path
         done = subprocess.run(command, cwd=system.root, env=env | more, capture_output=True, text=True, check=False)
         return done.returncode, json.loads(done.stdout), done.stderr
 
-    code, there, error = said()
+    # The command gives the API two seconds; a worker writes its first heartbeat some seconds after the API is ready.
+    code, there, error = until(lambda: found if (found := said())[0] == 0 else None, within_s=60)
     assert (code, there["ready"], there["working"], error) == (0, True, True, "")
     assert any(each["well"] for each in there["workers"])
     code, away, error = said(BASE_URL="http://127.0.0.1:1")

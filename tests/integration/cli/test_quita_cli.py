@@ -24,7 +24,7 @@ import pytest_asyncio
 from domain.events import EventKind
 from domain.webhooks.signature import secret_text
 from runtime.local.ports import free_port
-from tests.support.merchant import ApiMerchant, new_merchant
+from tests.support.merchant import ApiMerchant, new_merchant, until_answer
 from tests.support.system import System, until
 
 SECRET = secret_text(bytes([7]) * 32)
@@ -362,13 +362,11 @@ def test_the_shell_completes_what_the_parser_knows(terminal: Terminal, typed: st
 
 async def test_requests_are_listed_for_their_own_account_and_mode_only(merchant: ApiMerchant, system: System) -> None:
     await merchant.sandbox.created("10.00")
-    asked: list[dict[str, Any]] = []
-    for _ in range(100):
-        asked = (await merchant.sandbox.get("/v1/requests?path=/v1/charges/pix&limit=1")).body["data"]
-        if asked:
-            break
-        time.sleep(0.1)
-    assert asked
+
+    async def asked() -> bool:
+        return bool((await merchant.sandbox.get("/v1/requests?path=/v1/charges/pix&limit=1")).body["data"])
+
+    await until_answer(asked)
     assert (await merchant.production.get("/v1/requests?path=/v1/charges/pix")).body["data"] == []
     async with new_merchant(system) as other:
         assert (await other.sandbox.get("/v1/requests")).body["data"] == []

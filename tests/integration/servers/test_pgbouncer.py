@@ -71,8 +71,9 @@ async def test_the_settings_that_statements_rely_on_hold_in_every_session_behind
     url: str, home: Path
 ) -> None:
     with pgbouncer(url, home) as pooled:
+        pool = await open_pool(pooled, name="tests", size=6, statements_kept=0)
         # Behind PgBouncer a connection cannot set another time limit; the client enforces it.
-        pool = await open_pool(pooled, name="tests", size=6, statement_s=0.2, statements_kept=0)
+        hurried = await open_pool(pooled, name="tests", size=1, statement_s=0.2, statements_kept=0)
         try:
 
             async def look() -> set[str]:
@@ -81,9 +82,10 @@ async def test_the_settings_that_statements_rely_on_hold_in_every_session_behind
 
             assert await asyncio.gather(*(look() for _ in range(30))) == [set()] * 30
             with pytest.raises(TimeoutError):
-                async with session(pool) as conn:
+                async with session(hurried) as conn:
                     await conn.execute("SELECT pg_sleep(5)")
         finally:
+            await hurried.close()
             await pool.close()
 
 

@@ -15,6 +15,8 @@ def redis_url(servers: Any) -> str:
 
 @pytest.fixture
 async def quiet(pool: Pool) -> AsyncIterator[None]:
-    """Delete all webhook endpoints after the test: another test's worker would deliver to them."""
+    """Delete all webhook endpoints before and after the test: its worker would deliver to those of other tests, and
+    their workers to its own."""
+    await pool.execute("DELETE FROM webhook_endpoint")
     yield
     await pool.execute("DELETE FROM webhook_endpoint")

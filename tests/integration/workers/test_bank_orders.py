@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import AsyncIterator
 from datetime import timedelta
+from types import SimpleNamespace
 from typing import Any, cast
 from uuid import UUID
 
@@ -185,13 +186,15 @@ async def wait_for_order_state(context: Context, charge_id: UUID, state: str) ->
 async def test_a_slow_bank_answer_does_not_delay_other_orders(
     context: Context, account: UUID, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("banks.scenario.SLOW_S", 4.0)
+    over = asyncio.Event()
+    monkeypatch.setattr("banks.scenario.asyncio", SimpleNamespace(sleep=lambda _s: over.wait()))
     slow = await charge(context, account, test=True, scenario="slow")
     draining = asyncio.create_task(PixOrderWorker(context, Mode.SANDBOX).drain())
     await wait_for_order_state(context, slow, "working")
     quick = await charge(context, account, test=True)
     await wait_for_order_state(context, quick, "done")
     assert (await order_of(context.pool, slow))["state"] == "working"
+    over.set()
     await draining
     assert (await order_of(context.pool, slow))["state"] == "done"
 
@@ -227,9 +230,11 @@ async def test_a_refusal_is_not_final_while_a_lost_request_may_still_register_th
     context: Context, account: UUID, bank: RunningBank, table_owner: Pool, *, arrives: bool
 ) -> None:
     charge_id = await charge(context, account, test=False)
+    patient = context.banks.production[BANK]
     bank.wire.fault = "timeout_before"
     context.banks.production[BANK] = bank.adapter(write_s=0.2)
     await PixOrderWorker(context, Mode.PRODUCTION).drain()
+    context.banks.production[BANK] = patient
     bank.wire.fault = "refuse"
     for _ in range(2):
         await make_orders_due(context.pool, charge_id)

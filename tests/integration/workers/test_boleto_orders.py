@@ -51,7 +51,7 @@ async def bank(pool: Pool) -> AsyncIterator[RunningBoletoBank]:
 @pytest.fixture
 async def context(servers: Any, pool: Pool, bank: RunningBoletoBank) -> AsyncIterator[Context]:
     bank.wire.fault = "up"
-    async with worker_context(pool, servers.redis_url, bank.adapter(read_s=0.5, write_s=0.5)) as opened:
+    async with worker_context(pool, servers.redis_url, bank.adapter()) as opened:
         yield opened
 
 

@@ -63,7 +63,7 @@ PLAIN = ReturnRules(settle_after_s=0, fails=False)
 @pytest_asyncio.fixture(scope="module", loop_scope="session")
 async def bank(pool: Pool, servers: Any) -> AsyncIterator[RunningBank]:
     before = await verify(servers.database_url)  # differences that other tests left do not count
-    async with running_bank(pool, slow_s=0.3) as running:
+    async with running_bank(pool) as running:
         yield running
     assert await verify(servers.database_url) == before
 
@@ -186,9 +186,6 @@ class Environment:
     async def events(self, charge_id: UUID) -> list[str]:
         rows = await self.pool.fetch("SELECT type FROM read_event WHERE charge_id = $1 ORDER BY sequence", charge_id)
         return [row["type"] for row in rows]
-
-    async def bank_was_called(self) -> bool:
-        return any(each.startswith("PUT") and "/devolucao/" in each for each in self.bank.requests)
 
     async def settle_at_bank(self) -> None:
         """Settle now what is under way at the bank."""
@@ -332,10 +329,12 @@ async def test_a_boleto_paid_by_pix_is_refunded_as_a_devolucao(env: Environment)
 async def test_a_refund_is_sent_exactly_once_whatever_fault_the_bank_has(env: Environment, fault: str) -> None:
     charge_id = await env.paid()
     refund_id = await env.refund(charge_id)
-    adapter = env.bank.adapter(write_s=1.0, read_s=1.0)
-    env.context.banks.production[BANK] = adapter
+    patient = env.context.banks.production[BANK]
+    if fault == "timeout_before":
+        env.context.banks.production[BANK] = env.bank.adapter(write_s=0.3)
     env.bank.wire.fault = fault
     await env.run_worker(charge_id, rounds=2)
+    env.context.banks.production[BANK] = patient
     lost = fault in ("lost_reply", "cut")
     # A lost reply is looked up at once; an unknown outcome does not fail the refund.
     assert await env.status(refund_id) == ("succeeded" if lost else "pending", None)
@@ -487,17 +486,25 @@ async def test_a_slow_worker_does_not_change_a_refund_that_another_worker_ended(
 async def test_a_refund_of_a_worker_stopped_during_its_bank_call_is_completed_by_the_next(env: Environment) -> None:
     charge_id = await env.paid()
     refund_id = await env.refund(charge_id)
-    env.bank.wire.fault = "slow"  # the bank carries it out even if nobody waits for the answer
+    transfers, called = env.context.banks.production[BANK].transfers, asyncio.Queue[Return]()
+    arrives = transfers.return_pix
+
+    async def under_way(asked: Return) -> Any:
+        await called.put(asked)
+        await asyncio.Event().wait()
+
+    transfers.return_pix = under_way  # type: ignore[method-assign]
     working = asyncio.create_task(RefundOrderWorker(env.context, Mode.PRODUCTION).drain())
-    await until_answer(env.bank_was_called)
+    async with asyncio.timeout(30):
+        asked = await called.get()
     working.cancel()
     await asyncio.gather(working, return_exceptions=True)
-    env.bank.wire.fault = "up"
+    del transfers.return_pix
     assert await env.status(refund_id) == ("pending", None)
     await env.pool.execute("UPDATE bank_order SET lease_until = '-infinity' WHERE charge_id = $1", charge_id)
     await release_orders(env.context)
     await env.run_worker(charge_id, rounds=2)
-    await asyncio.sleep(0.5)
+    assert isinstance(await arrives(asked), Done), "the bank carries out a call though nobody waits for its answer"
     assert await env.status(refund_id) == ("succeeded", None)
     assert await env.sent(refund_id) == [1000]
 

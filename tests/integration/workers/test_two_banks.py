@@ -104,6 +104,7 @@ async def test_a_silent_bank_does_not_block_the_callback_registration_at_another
     for code, location in zip((BANK, OTHER), made.value, strict=True):
         await make_charges(context.pool, account, [location], test=False, bank=code)
     banks[BANK].wire.fault = "timeout_before"
+    context.banks.production[BANK] = banks[BANK].adapter(write_s=2.0)
     try:
         await PixOrderWorker(context, Mode.PRODUCTION).drain()
     finally:

@@ -43,7 +43,6 @@ from tests.support.webhooks import (
     webhook_worker,
 )
 from workers.webhooks.dispatcher import claim
-from workers.webhooks.guarded_connection import ATTEMPT_S
 
 pytestmark = pytest.mark.usefixtures("quiet")
 
@@ -53,7 +52,8 @@ async def test_every_attempt_of_a_delivery_sends_the_same_bytes_with_a_new_signa
 ) -> None:
     async with receiving(lambda n: 200 if n == 3 else 500) as receiver:
         merchant = await create_merchant_with_endpoint(pool, receiver.url)
-        async with webhook_worker(pool, redis_url, delays_s=(0.6, 0.6), every_s=0.05):
+        # The delays add up to more than a second, so that the attempts have more than one timestamp.
+        async with webhook_worker(pool, redis_url, delays_s=(0.6, 0.6), every_s=0.05, WEBHOOK_JITTER="0"):
             (event_id,) = await record_events(pool, merchant)
             assert await until(pool, merchant, "delivered") == [("delivered", 3, 3)]
     seen = receiver.requests
@@ -75,7 +75,7 @@ async def test_every_attempt_of_a_delivery_sends_the_same_bytes_with_a_new_signa
 
 
 async def test_a_retry_carries_the_timestamp_of_its_own_attempt(pool: Pool, redis_url: str) -> None:
-    offset = [timedelta()]
+    offset, began = [timedelta()], time.monotonic()
     async with receiving(lambda n: 503 if n == 1 else 200) as receiver:
         merchant = await create_merchant_with_endpoint(pool, receiver.url)
         async with webhook_worker(
@@ -87,7 +87,7 @@ async def test_a_retry_carries_the_timestamp_of_its_own_attempt(pool: Pool, redi
             offset[0] = timedelta(hours=2)
             await until(pool, merchant, "delivered")
     first, second = (int(each.headers["X-Service-Timestamp"]) for each in receiver.requests)
-    assert second - first == pytest.approx(7200, abs=3)
+    assert 7200 <= second - first <= 7200 + time.monotonic() - began + 1
 
 
 @pytest.mark.parametrize("status", [301, 302, 307, 308])
@@ -161,13 +161,13 @@ async def test_a_closed_port_is_tried_until_the_schedule_is_used_up(pool: Pool, 
 async def test_a_retry_waits_as_long_as_retry_after_says(pool: Pool, redis_url: str) -> None:
     slow_down = "HTTP/1.1 429 Slow down\r\nRetry-After: 1800\r\nContent-Length: 0\r\n\r\n"
     async with receiving(lambda _: slow_down) as receiver:
-        merchant = await create_merchant_with_endpoint(pool, receiver.url)
+        merchant, before = await create_merchant_with_endpoint(pool, receiver.url), datetime.now(UTC)
         async with webhook_worker(pool, redis_url):
             await record_events(pool, merchant)
             await receiver.reached(1)
             await until(pool, merchant, "pending")
     due_at = await pool.fetchval("SELECT due_at FROM webhook_delivery WHERE account_id = $1", merchant.account_id)
-    assert due_at - datetime.now(UTC) == pytest.approx(timedelta(seconds=1800), abs=timedelta(seconds=10))
+    assert before <= due_at - timedelta(seconds=1800) <= datetime.now(UTC)
 
 
 async def test_after_a_rotation_both_secrets_verify_for_a_day_and_then_the_new_one_alone(
@@ -319,17 +319,15 @@ async def test_receivers_that_never_answer_do_not_delay_other_receivers(pool: Po
     async with receiving(lambda _: None) as hanging, receiving() as healthy:
         silent = [await create_merchant_with_endpoint(pool, hanging.url) for _ in range(10)]
         merchant = await create_merchant_with_endpoint(pool, healthy.url)
-        async with webhook_worker(pool, redis_url) as worker:
+        # An attempt at a receiver that does not answer takes longer than a test waits for an event.
+        async with webhook_worker(pool, redis_url, attempt_s=2 * PATIENCE_S) as worker:
             for each in silent:
                 await record_events(pool, each, 30)
             worker.jobs.wake(WEBHOOKS)
             await hanging.reached(10)
-            began = time.monotonic()
             await record_events(pool, merchant, 20)
             worker.jobs.wake(WEBHOOKS)
             await healthy.reached(20)
-            took_s = time.monotonic() - began
-    assert took_s < ATTEMPT_S - 1, "an attempt at a receiver that does not answer takes ten seconds"
     assert hanging.flying_max <= 10 * 2, "a new lane begins with two requests at once"
 
 
@@ -345,15 +343,14 @@ async def test_trouble_in_the_sandbox_does_not_delay_production_of_the_same_endp
             "UPDATE webhook_endpoint SET kinds = kinds || '{sandbox.kind}' WHERE account_id = $1",
             merchant.account_id,
         )
-        async with webhook_worker(pool, redis_url) as worker:
+        # An attempt at a receiver that does not answer takes longer than a test waits for an event.
+        async with webhook_worker(pool, redis_url, attempt_s=2 * PATIENCE_S) as worker:
             await record_events(pool, merchant, 40, test=True, kind="sandbox.kind")
             worker.jobs.wake(WEBHOOKS)
             await receiver.reached(2)
-            began = time.monotonic()
             live = await record_events(pool, merchant, 20)
             worker.jobs.wake(WEBHOOKS)
             await receiver.heard(live)
-    assert time.monotonic() - began < ATTEMPT_S - 1, "an attempt at a receiver that does not answer takes ten seconds"
 
 
 async def test_two_workers_deliver_each_event_once_when_nothing_fails(pool: Pool, redis_url: str) -> None:
@@ -390,15 +387,14 @@ async def test_a_single_event_is_sent_at_once_when_its_lane_of_jobs_is_woken(poo
 
 
 async def test_without_redis_an_event_is_delivered_within_the_interval_of_the_worker(pool: Pool) -> None:
+    """Each second the worker looks for deliveries that no wake-up announced."""
     async with receiving() as receiver:
         merchant = await create_merchant_with_endpoint(pool, receiver.url)
         async with webhook_worker(pool, NOWHERE) as worker:
             await asyncio.sleep(0.1)
-            began = time.monotonic()
             await record_events(pool, merchant)
             worker.jobs.wake(WEBHOOKS)
             await receiver.reached(1)
-            assert time.monotonic() - began < 5, "each second the worker looks for deliveries that no wake-up announced"
 
 
 async def test_flushing_redis_loses_no_event(pool: Pool, redis_url: str) -> None:
@@ -482,9 +478,12 @@ async def test_a_late_answer_after_a_lost_lease_does_not_undo_a_newer_attempt(po
             await record_events(pool, merchant)
             await receiver.reached(2)
             await until(pool, merchant, "delivered")
-            await asyncio.sleep(0.8)
+            outcomes: dict[int, str] = {}
+            async with asyncio.timeout(PATIENCE_S):  # until the answer of each attempt is stored
+                while len(outcomes) < len(receiver.requests) or "worker_lost" in outcomes.values():
+                    await asyncio.sleep(0.01)
+                    outcomes = {attempt: outcome for attempt, outcome, _ in await attempts_of(pool, merchant)}
             assert {row[0] for row in await rows_of(pool, merchant)} == {"delivered"}
-    outcomes = {attempt: outcome for attempt, outcome, _ in await attempts_of(pool, merchant)}
     assert outcomes[1] == "rejected", "the attempt was stored as lost, then corrected by its answer"
     assert outcomes[2] == "delivered"
     counted = await pool.fetch(
@@ -500,14 +499,19 @@ async def test_a_late_2xx_after_a_lost_lease_ends_the_delivery(pool: Pool, redis
             "UPDATE webhook_lane SET blocked_until = $2 WHERE endpoint_id = $1", merchant.endpoint.endpoint_id, until_at
         )
 
-    async with receiving(delay_s=2.5) as receiver:
+    async with receiving() as receiver:
+        receiver.answering.clear()
         merchant = await create_merchant_with_endpoint(pool, receiver.url)
-        async with webhook_worker(pool, redis_url, lease_s=1.0, every_s=0.05):
+        async with webhook_worker(pool, redis_url, every_s=0.05, attempt_s=2 * PATIENCE_S):
             await record_events(pool, merchant)
             await receiver.reached(1)
             # No worker has claimed it again when the answer comes, as when many others wait.
-            await blocked(datetime.now(UTC) + timedelta(minutes=1))
+            await blocked(datetime.now(UTC) + timedelta(minutes=10))
+            await pool.execute(
+                "UPDATE webhook_delivery SET lease_until = now() WHERE account_id = $1", merchant.account_id
+            )
             await until(pool, merchant, "pending")
+            receiver.answering.set()
             await until(pool, merchant, "delivered")
             await blocked(None)
             await asyncio.sleep(0.3)
@@ -520,7 +524,8 @@ async def test_a_2xx_is_stored_although_another_transaction_ends_the_delivery_me
 ) -> None:
     """Ended deliveries move to another table: a statement that waited for the row finds it gone, and looks again."""
     waits = "SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND query LIKE '%webhook_attempt%'"
-    async with receiving(delay_s=0.3) as receiver:
+    async with receiving() as receiver:
+        receiver.answering.clear()
         merchant = await create_merchant_with_endpoint(pool, receiver.url)
         async with webhook_worker(pool, redis_url) as worker:
             await record_events(pool, merchant)
@@ -530,6 +535,7 @@ async def test_a_2xx_is_stored_although_another_transaction_ends_the_delivery_me
                 await other.execute(
                     "UPDATE webhook_delivery SET state = 'stuck' WHERE account_id = $1", merchant.account_id
                 )
+                receiver.answering.set()
                 async with asyncio.timeout(PATIENCE_S):
                     while not await pool.fetchval(waits):  # noqa: ASYNC110
                         await asyncio.sleep(0.01)
@@ -608,7 +614,9 @@ async def test_events_of_a_paused_lane_are_held_and_the_other_lane_goes_on(pool:
         await record_events(pool, merchant, test=True)
         await record_events(pool, merchant)
         async with webhook_worker(pool, redis_url, every_s=0.05):
-            await receiver.reached(1)
+            async with asyncio.timeout(PATIENCE_S):
+                while (await rows_of(pool, merchant))[0][0] != "delivered":  # noqa: ASYNC110 - a row has no event
+                    await asyncio.sleep(0.01)
             await asyncio.sleep(0.2)
     assert len(receiver.requests) == 1
     assert await rows_of(pool, merchant) == [("delivered", 1, 1), ("held", 0, 0)]

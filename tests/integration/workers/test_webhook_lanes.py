@@ -130,7 +130,7 @@ async def test_a_broken_lane_is_probed_one_at_a_time_and_waiting_deliveries_use_
     assert {each.flying for each in probes} == {1}
     rows = await rows_of(pool, merchant)
     assert states_of(rows)["pending"] == 40
-    assert sum(attempt == 0 for _, _, attempt in rows) >= 40 - before - len(probes) - 3
+    assert sum(attempt == 0 for _, _, attempt in rows) >= 40 - len(receiver.requests)
 
 
 def states_of(rows: list[tuple[str, int, int]]) -> dict[str, int]:
@@ -157,7 +157,8 @@ async def test_a_recovered_lane_starts_with_one_request_at_once_and_grows(pool: 
     assert flying[:2] == [1, 1], "a probe, and one more"
     assert max(flying[2:4]) <= 2, flying
     assert max(flying[4:8]) <= 4, flying
-    assert 8 <= max(flying) <= 10, flying
+    assert 2 < max(flying) <= 10, flying
+    assert (await lane_of(pool, merchant))["concurrency"] == 10, "those whose answer is not stored yet count as well"
     assert len({each.event_id for each in receiver.requests[before:]}) == len(flying)
 
 
@@ -201,11 +202,11 @@ async def test_refused_events_at_the_head_do_not_keep_the_lane_of_a_healthy_rece
         bad += await record_events(pool, merchant, 60)
         async with webhook_worker(pool, redis_url, delays_s=(0.05,) * 40, every_s=0.02, WEBHOOK_JITTER="0"):
             await wait_for_lane_state(pool, merchant, "broken")
-            before = len(receiver.requests)
             good = await record_events(pool, merchant)
+            before = len(receiver.requests)
             await receiver.heard(good)
-    probes = [each.event_id for each in receiver.requests[before:]]
-    assert probes.index(good[0]) <= 14, "the newest delivery is probed among the oldest, not after all of them"
+    probes = [each.event_id for each in receiver.requests]
+    assert probes.index(good[0]) - before <= 14, "the newest delivery is probed among the oldest, not after all of them"
 
 
 @pytest.mark.parametrize("test", [False, True])
@@ -358,7 +359,8 @@ async def test_answers_of_the_old_address_after_a_move_do_not_count_against_the_
     pool: Pool, redis_url: str
 ) -> None:
     busy = "HTTP/1.1 429 Busy\r\nRetry-After: 3600\r\nContent-Length: 0\r\n\r\n"
-    async with receiving(lambda _: busy, delay_s=0.5) as old, receiving() as new:
+    async with receiving(lambda _: busy) as old, receiving() as new:
+        old.answering.clear()
         merchant = await create_merchant_with_endpoint(pool, old.url)
         endpoint_id = merchant.endpoint.endpoint_id
         # One more failure in a row would give a notice.
@@ -373,6 +375,7 @@ async def test_answers_of_the_old_address_after_a_move_do_not_count_against_the_
                     allow_private=True, now=datetime.now(UTC), seal=SEAL, chance=bytes(32),
                 )  # fmt: skip
             before = await lane_of(pool, merchant)
+            old.answering.set()
 
             async def answered() -> bool:
                 return bool(await attempts_of(pool, merchant))
@@ -462,8 +465,7 @@ async def test_a_delivery_held_for_fourteen_days_is_given_up_and_its_event_stays
                 days=DAYS + 13
             )  # counted from the pause, also for deliveries that had been due for three days
             await asyncio.sleep(0.3)
-            await until(pool, merchant, "held")  # a probe may be under way
-            assert states_of(await rows_of(pool, merchant)) == {"held": 5}
+            await until(pool, merchant, "held")  # all five, once no probe is under way
             clock.ahead = timedelta(days=DAYS + 14, hours=1)
             await until(pool, merchant, "exhausted")
     count = await pool.fetchval("SELECT count(*) FROM read_event WHERE account_id = $1", merchant.account_id)
@@ -558,14 +560,17 @@ async def test_redeliveries_in_a_paused_lane_are_sent_one_at_a_time_and_held_aga
 
 
 async def test_the_failing_notice_is_given_once_at_the_fifth_failure(pool: Pool, redis_url: str) -> None:
+    clock = Clock()
     async with receiving(lambda _: 404) as receiver:
         merchant = await create_merchant_with_endpoint(pool, receiver.url)
         # The delay after the fourth failure leaves time to check.
-        delays_s = (0.05, 0.05, 0.05, 2.0, 0.05, 0.05)
-        async with webhook_worker(pool, redis_url, delays_s=delays_s, every_s=0.02, WEBHOOK_JITTER="0"):
+        delays_s = (0.05, 0.05, 0.05, 600.0, 0.05, 0.05)
+        async with webhook_worker(pool, redis_url, delays_s=delays_s, every_s=0.02, now=clock, WEBHOOK_JITTER="0"):
             await record_events(pool, merchant, test=True)
             await receiver.reached(4)
+            await until(pool, merchant, "pending")
             assert await notices_of(pool, merchant) == []
+            clock.ahead = timedelta(minutes=11)
             await until(pool, merchant, "exhausted")
     assert await notices_of(pool, merchant) == [("webhook_failing", "[TESTE/SANDBOX] payment.received", True)]
 

@@ -16,6 +16,8 @@ from tests.support.webhooks import (
 )
 from workers.webhooks.dispatcher import take_lanes
 
+pytestmark = pytest.mark.usefixtures("quiet")
+
 _CLOSE = """
 UPDATE webhook_lane l SET state = 'broken', blocked_until = $2
 FROM webhook_endpoint e WHERE e.endpoint_id = l.endpoint_id AND e.account_id = $1

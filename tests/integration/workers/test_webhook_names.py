@@ -15,6 +15,7 @@ from runtime.coordination.lanes import WEBHOOKS
 from runtime.postgres import Pool
 from tests.support.dns_names import Authority, naming
 from tests.support.webhooks import (
+    PATIENCE_S,
     attempts_of,
     create_merchant_with_endpoint,
     receiving,
@@ -124,24 +125,21 @@ async def test_plain_http_is_for_local_work_only(pool: Pool, redis_url: str) -> 
 async def test_names_whose_resolution_hangs_do_not_delay_other_receivers(
     pool: Pool, redis_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(
-        "workers.webhooks.guarded_connection._RESOLVE_S", 9.0
-    )  # long enough to show a delivery that waits for it
+    # A delivery that waited for it would come later than a test waits for an event.
+    monkeypatch.setattr("workers.webhooks.guarded_connection._RESOLVE_S", 2 * PATIENCE_S)
     async with naming(lambda name, _: None if name.startswith("dead") else ["127.0.0.1"]) as names, receiving() as well:
         dead = [await create_merchant_with_endpoint(pool, f"http://dead{n}.example.com:9/") for n in range(50)]
         port = well.url.rpartition(":")[2]
         healthy = [await create_merchant_with_endpoint(pool, f"http://well{n}.example.com:{port}") for n in range(5)]
-        async with webhook_worker(pool, redis_url, nameservers=[names.address]) as worker:
+        async with webhook_worker(pool, redis_url, nameservers=[names.address], attempt_s=2 * PATIENCE_S) as worker:
             for merchant in dead:
                 await record_events(pool, merchant, 3)
             worker.jobs.wake(WEBHOOKS)
             await asyncio.sleep(0.3)
-            began = time.monotonic()
             for merchant in healthy:
                 await record_events(pool, merchant)
             worker.jobs.wake(WEBHOOKS)
             await well.reached(5)
-            assert time.monotonic() - began < 7.0
 
 
 @pytest.fixture(scope="module")

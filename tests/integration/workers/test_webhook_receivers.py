@@ -17,6 +17,7 @@ from domain.webhooks.signature import sign
 from runtime.coordination.lanes import WEBHOOKS
 from runtime.postgres import Pool, transaction
 from tests.support.webhooks import (
+    PATIENCE_S,
     attempts_of,
     create_merchant_with_endpoint,
     enqueue,
@@ -375,7 +376,7 @@ def _said(status: int) -> bytes:
 @pytest.mark.parametrize("at_once", [False, True], ids=["a moment later", "with the end of the answer"])
 async def test_a_surplus_answer_is_not_taken_for_the_answer_to_the_next_request(at_once: bool) -> None:
     """A receiver that answers the first request twice, and refuses all after it."""
-    requests = 0
+    requests, said_twice = 0, asyncio.Event()
 
     async def talk(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         nonlocal requests
@@ -387,11 +388,13 @@ async def test_a_surplus_answer_is_not_taken_for_the_answer_to_the_next_request(
             await asyncio.sleep(0.05)
             if not at_once:
                 writer.write(_said(200))
+            said_twice.set()
             await reader.readuntil(b"\r\n\r\n")
         writer.write(_said(500))
 
     async with talking(talk) as url, guarded_session(allow_private=True) as http:
         assert (await post(http, url, b"{}", {})).status == 200
+        await said_twice.wait()
         await asyncio.sleep(0.2)
         answer = await post(http, url, b"{}", {})
     assert (answer.outcome, answer.status) == ("rejected", 500)
@@ -413,7 +416,7 @@ async def test_a_receiver_that_keeps_sending_after_its_answer_is_disconnected() 
 
     async with talking(talk) as url, guarded_session(allow_private=True) as http:
         assert (await post(http, url, b"{}", {})).outcome == "delivered"
-        async with asyncio.timeout(SLACK_S):
+        async with asyncio.timeout(PATIENCE_S):
             await cut.wait()
 
 

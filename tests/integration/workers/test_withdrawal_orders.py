@@ -16,6 +16,7 @@ import pytest
 import pytest_asyncio
 from msgspec import structs
 
+from banks.protocol import Done
 from banks.simulated.returns import ReturnRules
 from banks.transfers import SentTransfer, Transfer
 from commands.bank_orders.kinds import SendOrder
@@ -68,7 +69,7 @@ PLAIN = ReturnRules(settle_after_s=0, fails=False)
 @pytest_asyncio.fixture(scope="module", loop_scope="session")
 async def bank(pool: Pool, servers: Any) -> AsyncIterator[RunningBank]:
     before = await verify(servers.database_url)  # differences that other tests left do not count
-    async with running_bank(pool, slow_s=0.3) as running:
+    async with running_bank(pool) as running:
         yield running
     assert await verify(servers.database_url) == before
 
@@ -227,10 +228,13 @@ async def test_a_withdrawal_is_pending_until_its_order_is_due_and_is_then_sent(e
 @pytest.mark.parametrize("fault", ["down", "lost_reply", "timeout_before", "cut", "error500", "html"])
 async def test_a_withdrawal_is_sent_exactly_once_whatever_fault_the_bank_has(env: Environment, fault: str) -> None:
     withdrawal_id = await env.withdraw()
-    adapter = env.bank.adapter(write_s=0.3, read_s=0.3, transfers_url=f"{env.bank.url}/transfers/v1")
-    env.context.banks.production[BANK] = adapter
+    patient = env.context.banks.production[BANK]
+    if fault == "timeout_before":
+        hurried = env.bank.adapter(write_s=0.3, transfers_url=f"{env.bank.url}/transfers/v1")
+        env.context.banks.production[BANK] = hurried
     env.bank.wire.fault = fault
     await env.run_worker(rounds=2)
+    env.context.banks.production[BANK] = patient
     lost = fault in ("lost_reply", "cut")
     # A lost reply is looked up at once; an unknown outcome does not fail the withdrawal.
     assert await env.status(withdrawal_id) == ("succeeded" if lost else "processing", None)
@@ -514,20 +518,24 @@ async def test_a_slow_worker_does_not_change_a_withdrawal_that_another_worker_en
 
 async def test_a_withdrawal_of_a_worker_stopped_during_its_bank_call_is_completed_by_the_next(env: Environment) -> None:
     withdrawal_id = await env.withdraw()
-    env.bank.wire.fault = "slow"  # the bank carries it out even if nobody waits for the answer
+    transfers, called = env.context.banks.production[BANK].transfers, asyncio.Queue[Transfer]()
+    arrives = transfers.send_pix
 
-    async def asked() -> bool:
-        return bool(env.transfer_requests())
+    async def under_way(asked: Transfer) -> Any:
+        await called.put(asked)
+        await asyncio.Event().wait()
 
+    transfers.send_pix = under_way  # type: ignore[method-assign]
     working = asyncio.create_task(WithdrawalOrderWorker(env.context).drain())
-    await until_answer(asked)
+    async with asyncio.timeout(30):
+        asked = await called.get()
     working.cancel()
     await asyncio.gather(working, return_exceptions=True)
-    env.bank.wire.fault = "up"
+    del transfers.send_pix
     assert await env.status(withdrawal_id) == ("processing", None)
     await env.end_lease(withdrawal_id)
     await env.run_worker(rounds=2)
-    await asyncio.sleep(0.5)
+    assert isinstance(await arrives(asked), Done), "the bank carries out a call though nobody waits for its answer"
     assert await env.status(withdrawal_id) == ("succeeded", None)
     assert await env.sent(withdrawal_id) == [1000]
     await env.assert_books_agree()
@@ -670,7 +678,6 @@ async def test_blocking_an_account_waits_for_a_worker_that_is_about_to_call_the_
 async def test_a_withdrawal_sent_before_its_account_was_blocked_is_reconciled(env: Environment) -> None:
     withdrawal_id = await env.withdraw()
     env.bank.wire.fault = "lost_reply"
-    env.context.banks.production[BANK] = env.bank.adapter(read_s=0.3, transfers_url=f"{env.bank.url}/transfers/v1")
     await env.run_worker()
     await _decide(env, Kyc.BLOCKED)
     env.bank.wire.fault = "up"
