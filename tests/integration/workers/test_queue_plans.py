@@ -231,7 +231,7 @@ async def _prepare(conn: Any) -> None:
 
 async def _seed(conn: Any, first: int, count: int, kinds: list[str]) -> None:
     await conn.execute("TRUNCATE seed")
-    await conn.execute(_NUMBERED, first, first + count - 1, kinds)
+    await conn.execute(_NUMBERED, first, first + count - 1, kinds, timeout=300)
     for statement in _SEED:
         await conn.execute(statement, timeout=300)
 
