@@ -71,8 +71,9 @@ def adapter_at(
     detail_age_s: float = 0.0,
     **options: Any,
 ) -> BancoDoBrasil:
-    """The adapter of the bank at `url`; `options` are those of its transport. By default transfers go to `url` too."""
-    limits = {"read_s": 2.0, "write_s": 2.0}
+    """The adapter of the bank at `url`; `options` are those of its transport. By default transfers go to `url` too, and
+    the adapter waits longer than a busy machine stands still: give `read_s` or `write_s` for a bank that hangs."""
+    limits = {"read_s": 30.0, "write_s": 30.0}
     transport = Transport(http, **({"oauth_url": f"{url}/oauth/token"} | CLIENT | limits | options))
     pix = ApiPix(transport, api_url=f"{url}/pix/v2", now=now)
     boletos = Cobrancas(

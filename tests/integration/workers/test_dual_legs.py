@@ -379,11 +379,12 @@ async def test_the_removal_of_the_cob_is_retried_until_the_bank_confirms(
     state = await context.banks.production[BANK].boletos.find_boleto(number)
     assert isinstance(state, BoletoState)
     await book_boletos(context, BANK, [state])
+    patient, context.banks.production[BANK] = context.banks.production[BANK], bank.adapter(write_s=0.3)
     for name in ("down", "error500", "html", "timeout_before", "lost_reply"):
         bank.wire.fault = name
         await make_orders_due(pool, order.charge_id)
         await PixOrderWorker(context, Mode.PRODUCTION).drain()
-    bank.wire.fault = "up"
+    bank.wire.fault, context.banks.production[BANK] = "up", patient
     await make_orders_due(pool, order.charge_id)
     await PixOrderWorker(context, Mode.PRODUCTION).drain()
     found = including_ended_orders("SELECT state FROM bank_order WHERE charge_id = $1 AND kind = 'cob_remove'")
@@ -535,6 +536,7 @@ async def test_an_unanswered_revision_of_the_cob_is_repeated_until_it_ends_with_
     due_on = today() + timedelta(days=40)
     assert await place_boleto_change(context, order, "boleto_redate", Redate(due_date=due_on.isoformat(), actor="x"))
     await worker.drain()
+    patient, context.banks.production[BANK] = context.banks.production[BANK], bank.adapter(write_s=0.3)
     for name in ("down", "error500", "timeout_before"):
         bank.wire.fault = name
         await make_orders_due(pool, order.charge_id)
@@ -542,7 +544,7 @@ async def test_an_unanswered_revision_of_the_cob_is_repeated_until_it_ends_with_
     bank.wire.fault = "lost_reply"
     await make_orders_due(pool, order.charge_id)
     await PixOrderWorker(context, Mode.PRODUCTION).drain()
-    bank.wire.fault = "up"
+    bank.wire.fault, context.banks.production[BANK] = "up", patient
     await make_orders_due(pool, order.charge_id)
     await PixOrderWorker(context, Mode.PRODUCTION).drain()
     state = including_ended_orders("SELECT state FROM bank_order WHERE charge_id = $1 AND kind = 'cob_revise'")

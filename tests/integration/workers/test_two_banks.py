@@ -103,6 +103,7 @@ async def test_a_silent_bank_does_not_block_the_callback_registration_at_another
     account = await make_account(context.pool)
     for code, location in zip((BANK, OTHER), made.value, strict=True):
         await make_charges(context.pool, account, [location], test=False, bank=code)
+    context.banks.production[BANK] = banks[BANK].adapter(write_s=0.3)
     banks[BANK].wire.fault = "timeout_before"
     try:
         await PixOrderWorker(context, Mode.PRODUCTION).drain()
