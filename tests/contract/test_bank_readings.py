@@ -289,16 +289,21 @@ async def test_a_refused_removal_of_a_cobv_is_retried_until_its_last_day_has_pas
 # Rate limits of the bank
 
 
-async def test_after_a_429_the_bank_is_not_called_until_retry_after_has_passed(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(transport, "PAUSE_S_MAX", 0.0)
-    wait = (429, b"", {"Retry-After": "1"})
+def let_pass(bank: BancoDoBrasil, seconds: float) -> None:
+    """Move the times at which the bank wants to be asked again as if these seconds had passed."""
+    retry_at = bank.pix._transport._retry_at
+    retry_at.update({scopes: at - seconds for scopes, at in retry_at.items()})
+
+
+async def test_after_a_429_the_bank_is_not_called_until_retry_after_has_passed() -> None:
+    wait = (429, b"", {"Retry-After": "60"})
     answers = {f"GET {COB}": [wait, (200, cob())], f"PATCH {COB}": (200, cob(status="REMOVIDA_PELO_USUARIO_RECEBEDOR"))}
     async with bank_answering(answers) as bank:
         for _ in range(3):
             assert await bank.pix.get_cob(TXID) == Unknown("HTTP 429")
         assert len(answers[f"GET {COB}"]) == 1, "it was asked once"
         assert await bank.pix.remove_cob(TXID) == Unknown("HTTP 429"), "no other call of this API is made either"
-        monkeypatch.undo()  # a pause as short as this is waited for
+        let_pass(bank, 60)
         assert isinstance(await bank.pix.get_cob(TXID), CobState)
 
 
@@ -310,17 +315,14 @@ async def test_a_call_is_made_again_when_the_bank_said_that_is_within_seconds() 
         assert await bank.pix.get_cob(TXID) == Unknown("HTTP 429"), "once"
 
 
-async def test_after_a_429_for_a_token_the_bank_is_not_called_until_retry_after_has_passed(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr(transport, "PAUSE_S_MAX", 0.0)
+async def test_after_a_429_for_a_token_the_bank_is_not_called_until_retry_after_has_passed() -> None:
     token = {"access_token": "t", "expires_in": 600}
-    answers = {"POST /oauth/token": [(429, b"", {"Retry-After": "1"}), (200, token)], f"GET {COB}": (200, cob())}
+    answers = {"POST /oauth/token": [(429, b"", {"Retry-After": "60"}), (200, token)], f"GET {COB}": (200, cob())}
     async with bank_answering(answers) as bank:
         assert await bank.pix.get_cob(TXID) == Unknown("token: HTTP 429")
         assert await bank.pix.get_cob(TXID) == Unknown("HTTP 429")
         assert len(answers["POST /oauth/token"]) == 1, "it was asked once"
-        monkeypatch.undo()
+        let_pass(bank, 60)
         assert isinstance(await bank.pix.get_cob(TXID), CobState)
 
 

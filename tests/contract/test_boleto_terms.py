@@ -96,7 +96,8 @@ async def test_a_boleto_without_terms_has_none_of_their_fields(merchant: ApiMerc
         ({"discounts": ["5%"]}, "discounts.0"),
         ({"discounts": [{"amount": "1"}]}, "discounts.0.until"),
         ({"discounts": [{"until": "2026-02-30", "amount": "1"}]}, "discounts.0.until"),
-        ({"discounts": [{"until": in_days(11), "amount": "1"}]}, "discounts.0.until"),
+        # Two days after the due date: one, counted before midnight, is the due date itself after it.
+        ({"discounts": [{"until": in_days(12), "amount": "1"}]}, "discounts.0.until"),
         ({"discounts": [{"until": in_days(-1), "amount": "1"}]}, "discounts.0.until"),
         ({"discounts": [{"until": in_days(1), "amount": "150"}]}, "discounts.0.amount"),
         ({"discounts": [{"until": in_days(2), "amount": "1"}, {"until": in_days(2), "amount": "1"}]},

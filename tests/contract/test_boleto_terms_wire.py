@@ -134,7 +134,8 @@ async def test_the_payload_of_a_hybrids_location_states_todays_amount(bank: Runn
         {"jurosMora": {"tipo": 1}},
         {"jurosMora": {"tipo": "1", "valor": 1}},
         {"desconto": {"tipo": 1, "valor": 123.45, "dataExpiracao": day(today())}},
-        {"desconto": {"tipo": 1, "valor": 1, "dataExpiracao": day(today() + timedelta(days=11))}},
+        # Two days after the due date: one, counted before midnight, is the due date itself after it.
+        {"desconto": {"tipo": 1, "valor": 1, "dataExpiracao": day(today() + timedelta(days=12))}},
         {"desconto": {"tipo": 2, "porcentagem": 5}},
         {"segundoDesconto": {"valor": 1, "dataExpiracao": day(today())}},
         {"desconto": {"tipo": 1, "valor": 1, "dataExpiracao": day(today() + timedelta(days=3))},

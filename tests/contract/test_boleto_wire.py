@@ -521,7 +521,7 @@ async def test_a_cached_detail_never_proves_that_a_change_was_refused(bank: Runn
 async def test_a_cached_detail_never_proves_that_a_change_was_made(bank: RunningBoletoBank) -> None:
     """Re-dated and back within 30 s: the cached detail shows the wanted day, which is the one of before."""
     await bank.rules(detail_cache_s=30)
-    adapter = bank.adapter(detail_age_s=30.0)
+    adapter = bank.adapter(detail_age_s=30.0, write_s=2.0)
     boleto = await register_boleto_at(bank)
     assert isinstance(await adapter.boletos.find_boleto(boleto.number), BoletoState)
     assert await adapter.boletos.redate_boleto(boleto.number, boleto.due_on + timedelta(days=7)) == Done(None)

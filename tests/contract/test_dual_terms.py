@@ -106,7 +106,8 @@ async def test_both_legs_are_registered_at_the_bank_with_the_agreed_terms(
     [
         ({"fine": {"percent": "2.01"}}, "VALIDATION_ERROR", "fine.percent"),
         ({"interest": {}}, "VALIDATION_ERROR", "interest"),
-        ({"discounts": [{"until": in_days(11), "amount": "1"}]}, "VALIDATION_ERROR", "discounts.0.until"),
+        # Two days after the due date: one, counted before midnight, is the due date itself after it.
+        ({"discounts": [{"until": in_days(12), "amount": "1"}]}, "VALIDATION_ERROR", "discounts.0.until"),
         ({"discounts": [{"until": in_days(-1), "amount": "1"}]}, "VALIDATION_ERROR", "discounts.0.until"),
         ({"payable_days_after_due": 1}, "VALIDATION_ERROR", "payable_days_after_due"),
         ({"expires_in": 3600, **LATE}, "EXPIRES_IN_INVALID", "expires_in"),

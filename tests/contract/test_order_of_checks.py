@@ -5,6 +5,7 @@ size and content type -> bearer -> rate limit -> mode gate -> scope -> Idempoten
 """
 
 import secrets
+from collections.abc import AsyncIterator
 from datetime import datetime
 from typing import Any
 from uuid import uuid4
@@ -15,24 +16,17 @@ import pytest
 from commands.bank_orders.pix_locations import note_silence
 from commands.merchants.pix_suspension import resume_pix, suspend_pix
 from domain.mode import Mode
-from tests.support.in_process import Api, Reply, bearer, envelope, open_api
+from tests.support.in_process import Api, Reply, bearer, envelope, in_one_moment, open_api, open_patient_api
 
 JSON = (b"content-type", b"application/json")
 TEXT = (b"content-type", b"text/plain")
 PIX = "/v1/charges/pix"
 
 
-async def token_without_requests_left(api: Api, pool: Any) -> str:
-    """A token whose credential has used up its rate limit."""
-    rate = "UPDATE account SET rate_per_s = $2, rate_burst = $2 WHERE account_id = $1"
-    await pool.execute(rate, api.second.account_id, 1)
-    for _ in range(3):
-        credential = api.second.test
-        asked = {"grant_type": "client_credentials", "scope": "payments:read"}
-        asked |= {"client_id": credential.client_id, "client_secret": credential.client_secret}
-        token = str((await api.post("/v1/oauth/token", asked, token=None)).json()["access_token"])
-        await api.get("/v1/charges", token=token)
-    return token
+@pytest.fixture(scope="module")
+async def api(servers: Any) -> AsyncIterator[Api]:
+    async with open_patient_api(servers.database_url, servers.redis_url) as opened:
+        yield opened
 
 
 # An invalid key, which shows when the key is checked too early.
@@ -78,12 +72,20 @@ async def test_unauthenticated_comes_before_faults_of_query_key_and_body(api: Ap
 
 
 async def test_the_rate_limit_comes_before_mode_scope_key_and_body(api: Api, pool: Any) -> None:
-    headers = [JSON, BAD_KEY, *bearer(await token_without_requests_left(api, pool))]
-    for path in (PIX, "/v1/charges/cancel", "/v1/charges/no-id/simulate-payment"):
-        assert (await api.ask("POST", path, headers=headers, body=b"{")).code() == "RATE_LIMITED"
-    await pool.execute(
-        "UPDATE account SET rate_per_s = NULL, rate_burst = NULL WHERE account_id = $1", api.second.account_id
-    )
+    rate = "UPDATE account SET rate_per_s = $2, rate_burst = $2 WHERE account_id = $1"
+    await pool.execute(rate, api.second.account_id, 1)
+    token = await api.token(api.second, scope="payments:read")
+
+    async def three() -> list[Reply]:
+        while (await api.get("/v1/charges", token=token)).status != 429:
+            pass
+        return [
+            await api.ask("POST", path, headers=[JSON, BAD_KEY, *bearer(token)], body=b"{")
+            for path in (PIX, "/v1/charges/cancel", "/v1/charges/no-id/simulate-payment")
+        ]
+
+    assert [reply.code() for reply in await in_one_moment(three)] == ["RATE_LIMITED"] * 3
+    await pool.execute(rate, api.second.account_id, None)
 
 
 async def test_sandbox_only_comes_before_scope_ids_and_content_type(api: Api) -> None:

@@ -39,7 +39,7 @@ AMOUNTS = ("0.01", "0.10", "1", "9.99", "10.00", "123456.78", "9999999999.99")
 _MORE = 40
 """How many random amounts each merchant charges, beside AMOUNTS."""
 _AT_ONCE = 8
-_REGISTERED_S = 20.0
+_REGISTERED_S = 60.0
 
 
 class IssuedCharge:

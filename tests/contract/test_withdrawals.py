@@ -581,7 +581,6 @@ async def test_owners_are_mailed_about_withdrawals_by_a_credential_at_once_then_
         "INSERT INTO dashboard_user (email, account_id, role, created_at) VALUES ($1, $2, 'owner', now())",
         f"{secrets.token_hex(6)}@example.com", env.account_id,
     )  # fmt: skip
-    began = datetime.now(UTC)
 
     async def mails_written_by(at: datetime) -> list[tuple[str, dict[str, str]]]:
         """The mails written by then. Asserts that each owner gets each mail once."""
@@ -604,6 +603,7 @@ async def test_owners_are_mailed_about_withdrawals_by_a_credential_at_once_then_
     key = secrets.token_hex(8)
     for _ in range(2):
         await env.ask({"amount": "1.00"}, key=key)  # the second one is a replay
+    began = datetime.now(UTC)
     assert await mails_written_by(began + timedelta(seconds=5)) == [
         ("program.withdrawals", {"count": "1", "amount": brl(100), "by": by})
     ]

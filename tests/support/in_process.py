@@ -7,7 +7,8 @@ because no worker runs.
 import asyncio
 import os
 import secrets
-from collections.abc import AsyncIterator, Sequence
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
 from datetime import UTC, datetime
 from pathlib import Path
@@ -16,6 +17,7 @@ from urllib.parse import unquote
 
 import httpx
 import msgspec
+import pytest
 from msgspec import Struct
 
 from api.app import make_api
@@ -231,3 +233,22 @@ async def open_api(database_url: str, redis_url: str, **env: str) -> AsyncIterat
     yield Api(app, settings, merchants)
     ended.set()
     await life
+
+
+@asynccontextmanager
+async def open_patient_api(database_url: str, redis_url: str) -> AsyncIterator[Api]:
+    """The API that waits for a busy Redis: after a timeout of it the limit would let every request pass."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("runtime.redis.COMMAND_S", 30.0)
+        async with open_api(database_url, redis_url) as opened:
+            yield opened
+
+
+async def in_one_moment(ask: Callable[[], Awaitable[list[Reply]]], *, less_s: float = 1.0) -> list[Reply]:
+    """Repeat `ask` until all its answers come within `less_s`: in a longer time the bucket gets a token back."""
+    for _ in range(20):
+        began = time.monotonic()
+        replies = await ask()
+        if time.monotonic() - began < less_s:
+            return replies
+    raise AssertionError(f"no round of requests was answered within {less_s} s")

@@ -27,6 +27,12 @@ async def let_tasks_run() -> None:
         await asyncio.sleep(0)
 
 
+async def assert_refused(turn: asyncio.Task[None]) -> None:
+    with pytest.raises(Refused) as refusal:
+        await turn
+    assert (refusal.value.code, refusal.value.retry_after_s) == (Code.RATE_LIMITED, 1)
+
+
 async def test_an_owner_has_at_most_two_turns_at_once_and_the_rest_wait() -> None:
     shares = Shares(2)
     holder = TurnHolder(shares)
@@ -40,23 +46,29 @@ async def test_an_owner_has_at_most_two_turns_at_once_and_the_rest_wait() -> Non
     assert (holder.inside, len(shares)) == (5, 0)
 
 
-async def test_a_turn_that_waits_too_long_or_behind_too_many_others_is_refused() -> None:
-    shares = Shares(1, waiting_max=1, wait_s_max=0.01)
+async def test_a_turn_behind_too_many_others_is_refused_at_once() -> None:
+    shares = Shares(1, waiting_max=1, wait_s_max=600)
     holder = TurnHolder(shares)
-    first = asyncio.create_task(holder.take("a"))
-    await let_tasks_run()
-    late = asyncio.create_task(holder.take("a"))
+    taken = [asyncio.create_task(holder.take("a")) for _ in range(2)]
     await let_tasks_run()
     one_more = asyncio.create_task(holder.take("a"))
     await let_tasks_run()
-    assert one_more.done(), "refused at once, because too many wait already"
-    for refused in (one_more, late):
-        with pytest.raises(Refused) as refusal:
-            await refused
-        assert (refusal.value.code, refusal.value.retry_after_s) == (Code.RATE_LIMITED, 1)
+    assert one_more.done()
+    await assert_refused(one_more)
+    holder.let_go.set()
+    await asyncio.gather(*taken)
+    assert (holder.inside, len(shares)) == (2, 0)
+
+
+async def test_a_turn_that_waits_too_long_is_refused() -> None:
+    shares = Shares(1, wait_s_max=0.01)
+    holder = TurnHolder(shares)
+    first = asyncio.create_task(holder.take("a"))
+    await let_tasks_run()
+    await assert_refused(asyncio.create_task(holder.take("a")))
     holder.let_go.set()
     await first
-    assert len(shares) == 0
+    assert (holder.inside, len(shares)) == (1, 0)
 
 
 async def test_a_cancelled_waiter_does_not_use_up_a_turn() -> None:
