@@ -13,7 +13,7 @@ from collections import Counter, defaultdict
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from datetime import UTC, date, datetime, time, timedelta
-from time import sleep
+from time import monotonic, sleep
 from types import SimpleNamespace
 from typing import Any, NamedTuple, cast
 from uuid import UUID
@@ -708,15 +708,16 @@ async def test_a_fold_that_is_rolled_back_is_repeated_completely(pool: Pool) -> 
 
 
 async def test_reports_state_how_far_they_lag(pool: Pool) -> None:
+    began = monotonic()
     await fold_totals(pool)
     async with session(pool) as conn:
         fresh = await freshness(conn)
         assert fresh is not None
-        assert fresh.lag_seconds <= 5
+        assert fresh.lag_seconds <= monotonic() - began + 1
         await conn.execute("UPDATE report_position SET as_of = as_of - interval '90 seconds'")
         stale = await freshness(conn)
         assert stale is not None
-        assert 89 <= stale.lag_seconds <= 96
+        assert 89 <= stale.lag_seconds <= monotonic() - began + 91
     await fold_totals(pool)
 
 
