@@ -31,9 +31,10 @@ from workers.settings import open_runner
 
 @pytest.fixture(autouse=True)
 def _patience(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A probe soon takes a server that is slow for one that is away; on a busy machine it may only be slow."""
+    """A worker soon takes a server that is slow for one that is away; on a busy machine it may only be slow."""
     monkeypatch.setattr("runtime.readiness.ASK_S_MAX", 30.0)
     monkeypatch.setattr("runtime.redis.COMMAND_S", 30.0)
+    monkeypatch.setattr("workers.settings._LEAVE_S", 30.0)
 
 
 def _env(servers: Any, port: int, **more: str) -> dict[str, str]:
