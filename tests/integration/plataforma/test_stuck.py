@@ -109,7 +109,7 @@ async def test_a_stuck_bank_order_is_listed_and_a_retry_makes_it_due_at_once(
         assert after is not None
         assert after["due_at"] <= datetime.now(UTC)
         assert {**after, "due_at": None} == {**before, "due_at": None}
-        assert "Tentou de novo um pedido ao banco" in (await staff.opened("/plataforma/auditoria")).text
+        assert "Tentou de novo um pedido ao banco" in await staff.audit_log()
         for each in (*others[1:], new_id()):
             refused = await staff.post(retry_path(each), on=PATH)
             assert (refused.status, "terminou, ou está sendo feito" in refused.text) == (400, True)
