@@ -219,20 +219,22 @@ async def test_merchants_are_found_by_id_document_beginning_of_the_name_or_a_per
 
 async def test_a_list_longer_than_a_page_is_paged_to_its_end_and_back(pool: Pool, staff: Person) -> None:
     made = [await a_merchant(pool, f"Loja {n}", kyc="rejected") for n in range(30)]
-    path, found, back = "/plataforma/lojas?situacao=rejected", [], ""
+    path, found = "/plataforma/lojas?situacao=rejected", []
     for _ in range(10):
         page = await staff.opened(path)
         found += re.findall(r'class="row-link" href="/plataforma/lojas/([^"]+)"', page.html)
         following = re.search(r'rel="next" href="([^"]+)"', page.html)
-        previous = re.search(r'rel="prev" href="([^"]+)"', page.html)
-        back = previous[1] if previous else back
         if following is None:
             break
         path = "/plataforma/lojas" + following[1].replace("&amp;", "&")
     assert len(found) == len(set(found))
     assert {str(each.account_id) for each in made} <= set(found)
-    first = await staff.opened("/plataforma/lojas" + back.replace("&amp;", "&"))
-    assert found[0] in first.html
+    for _ in range(10):
+        previous = re.search(r'rel="prev" href="([^"]+)"', page.html)
+        if previous is None:
+            break
+        page = await staff.opened("/plataforma/lojas" + previous[1].replace("&amp;", "&"))
+    assert found[0] in page.html
 
 
 async def test_rejecting_or_blocking_an_account_needs_a_reason_and_takes_effect_in_the_api(

@@ -121,8 +121,8 @@ async def test_a_stuck_bank_order_is_listed_and_a_retry_makes_it_due_at_once(
 
 
 async def test_a_bank_order_that_the_bank_refused_is_listed_without_a_retry(pool: Pool, staff: Person) -> None:
-    merchant = await a_merchant(pool, "Loja do Pedido Recusado")
     order_id, now = new_id(), datetime.now(UTC)
+    merchant = await a_merchant(pool, f"Loja do Pedido Recusado {order_id}")
     for each, test, state in ((order_id, False, "refused"), (new_id(), True, "refused"), (new_id(), False, "done")):
         await pool.execute(
             "INSERT INTO bank_order_done (order_id, account_id, charge_id, test, bank, kind, state, attempts,"
@@ -130,7 +130,7 @@ async def test_a_bank_order_that_the_bank_refused_is_listed_without_a_retry(pool
             each, merchant.account_id, new_id(), test, state, now,
         )  # fmt: skip
     page = await staff.opened(PATH)
-    assert page.text.count("Loja do Pedido Recusado Devolução por transferência") == 1
+    assert page.text.count(f"Loja do Pedido Recusado {order_id} Devolução por transferência") == 1
     assert "recusado pelo banco 2 tentativas" in page.text
     assert retry_path(order_id) not in page.html
 
