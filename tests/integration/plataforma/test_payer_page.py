@@ -45,7 +45,7 @@ async def merchant_with_payer_page(pool: Pool) -> tuple[Books, str]:
 
 async def audit_entries(pool: Pool, books: Books) -> list[tuple[str, str]]:
     rows = await pool.fetch(
-        "SELECT action, facts::text FROM audit WHERE account_id = $1 AND action LIKE 'payer.%' ORDER BY at, audit_id",
+        "SELECT action, facts::text FROM audit WHERE account_id = $1 AND action LIKE 'payer.%' ORDER BY number",
         books.account_id,
     )
     return [(row["action"], row["facts"]) for row in rows]

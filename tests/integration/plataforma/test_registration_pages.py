@@ -80,7 +80,7 @@ async def test_a_merchant_is_registered_signs_in_and_is_approved(env: Environmen
         company = await owner.opened("/painel/empresa")
         assert "Nada: o cadastro está completo e aprovado." in company.text
         assert 'action="/painel/empresa/endereco"' not in company.html
-        log = (await env.staff.opened("/plataforma/auditoria")).text
+        log = await env.staff.audit_log()
         assert f"Cadastrou uma loja {account_id} CNPJ: 11444777000161 nome: Padaria Aurora Ltda" in log
     finally:
         await owner.http.close()

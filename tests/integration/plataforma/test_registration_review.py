@@ -60,7 +60,7 @@ async def test_a_checked_item_names_its_reviewer_and_needs_a_new_check_once_its_
     gone = await staff.post(f"{one}/conferencia/desmarcar", on=one, item="people")
     assert gone.status == 303
     assert (await staff.opened(one)).text.count("Falta conferir") == 1
-    log = (await staff.opened("/plataforma/auditoria")).text
+    log = await staff.audit_log()
     assert "Conferiu uma parte de um cadastro" in log
     assert "Desmarcou uma parte de um cadastro" in log
     # The checks decide nothing: an approval is possible as without them.
@@ -96,7 +96,7 @@ async def test_notes_about_an_account_are_stored_and_shown_to_staff_only(
     assert "Falei com a sócia." in page.text
     assert "&lt;b&gt;Volume&lt;/b&gt; de 300" in page.html
     assert await pool.fetchval("SELECT count(*) FROM account_note WHERE account_id = $1", merchant.account_id) == 1
-    assert "Escreveu uma observação sobre uma loja" in (await staff.opened("/plataforma/auditoria")).text
+    assert "Escreveu uma observação sobre uma loja" in await staff.audit_log()
     async with owner_in_browser(address, merchant) as owner:
         for path in ("/painel/empresa", "/painel/auditoria"):
             seen = await owner.opened(path)

@@ -109,7 +109,7 @@ async def test_a_stuck_bank_order_is_listed_and_a_retry_makes_it_due_at_once(
         assert after is not None
         assert after["due_at"] <= datetime.now(UTC)
         assert {**after, "due_at": None} == {**before, "due_at": None}
-        assert "Tentou de novo um pedido ao banco" in (await staff.opened("/plataforma/auditoria")).text
+        assert "Tentou de novo um pedido ao banco" in await staff.audit_log()
         for each in (*others[1:], new_id()):
             refused = await staff.post(retry_path(each), on=PATH)
             assert (refused.status, "terminou, ou está sendo feito" in refused.text) == (400, True)
@@ -123,8 +123,8 @@ async def test_a_stuck_bank_order_is_listed_and_a_retry_makes_it_due_at_once(
 async def test_a_bank_order_that_the_bank_refused_is_listed_without_a_retry_however_many_ended_since(
     pool: Pool, table_owner: Pool, staff: Person
 ) -> None:
-    merchant = await a_merchant(pool, "Loja do Pedido Recusado")
     order_id, now = new_id(), datetime.now(UTC)
+    merchant = await a_merchant(pool, f"Loja do Pedido Recusado {order_id}")
     for each, test, state in ((order_id, False, "refused"), (new_id(), True, "refused"), (new_id(), False, "done")):
         await pool.execute(
             "INSERT INTO bank_order_done (order_id, account_id, charge_id, test, bank, kind, state, attempts,"
@@ -140,7 +140,7 @@ async def test_a_bank_order_that_the_bank_refused_is_listed_without_a_retry_howe
     )  # fmt: skip
     page = await staff.opened(PATH)
     await table_owner.execute("DELETE FROM bank_order_done WHERE order_id = ANY($1)", later_ids)
-    assert page.text.count("Loja do Pedido Recusado Devolução por transferência") == 1
+    assert page.text.count(f"Loja do Pedido Recusado {order_id} Devolução por transferência") == 1
     assert "recusado pelo banco 2 tentativas" in page.text
     assert retry_path(order_id) not in page.html
 

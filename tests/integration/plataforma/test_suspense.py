@@ -163,7 +163,7 @@ async def test_assigned_money_pays_the_charge_with_its_event_and_ledger_entry(po
     assert await pool.fetchval("SELECT amount_cents FROM read_ledger WHERE charge_id = $1", charge) == 1234
     order = await pool.fetchval("SELECT kind FROM bank_order WHERE charge_id = $1", charge)
     assert order == "cob_remove"
-    log = (await staff.opened("/plataforma/auditoria")).text
+    log = await staff.audit_log()
     assert "Atribuiu um valor a identificar" in log
     assert re.search(rf"cobrança: {doc.charge_id}", log)
     assert "combinado" in log
@@ -294,7 +294,7 @@ async def test_a_return_made_at_the_bank_is_recorded_with_its_reference(pool: Po
     assert "D99999994202611221200abcdefghijk" in page
     again = await staff.post(f"{one}/devolver", on=PATH, reference="D2")
     assert (again.status, "Alguém já tratou este valor" in again.text) == (400, True)
-    assert "Registrou uma devolução feita no banco" in (await staff.opened("/plataforma/auditoria")).text
+    assert "Registrou uma devolução feita no banco" in await staff.audit_log()
     assert (await staff.get(f"{PATH}/{new_id()}")).status == 404
 
 

@@ -32,7 +32,7 @@ from readmodels.reports.merchant import CohortOutcome, ages, outcomes, settled_m
 from readmodels.reports.report import By
 from runtime.postgres import Pool, open_pool, transaction
 from runtime.seal import Seal
-from tests.integration.readmodels.test_plans import Explained
+from tests.integration.readmodels.test_plans import SEED_S, Explained
 from tests.support.banking import SECRET_KEY, make_account, make_charges
 from tests.support.database import own_database, owner_of
 from tests.support.partners import new_charge
@@ -365,21 +365,22 @@ async def histories(table_owner: Pool) -> AsyncIterator[Any]:
     async with table_owner.acquire() as conn:
         transaction = conn.transaction()
         await transaction.start()
+        await conn.execute("SET LOCAL statement_timeout = 0")
         for account_id, days in ((SHORT, MONTH), (LONG, DECADES)):
             await conn.execute(
                 "INSERT INTO span_charge SELECT $1, t, d, s.span, s.starts, m, u, count(*), 100 * count(*)"
                 " FROM generate_series(0, $2 - 1) n CROSS JOIN LATERAL spans_of($3::date + n) s,"
                 " unnest(ARRAY['pix', 'boleto']) m, unnest(ARRAY['pending', 'paid', 'expired']) u,"
                 " unnest(ARRAY[false, true]) t, unnest(ARRAY['issued', 'due']) d GROUP BY 2, 3, 4, 5, 6, 7",
-                account_id, days, FIRST,
+                account_id, days, FIRST, timeout=SEED_S,
             )  # fmt: skip
             await conn.execute(
                 "INSERT INTO span_entry SELECT $1, s.span, s.starts, k, m, count(*), 100 * count(*)"
                 " FROM generate_series(0, $2 - 1) n CROSS JOIN LATERAL spans_of($3::date + n) s,"
                 " unnest(ARRAY['pix', 'boleto']) m, unnest(ARRAY['payment', 'refund']) k GROUP BY 2, 3, 4, 5",
-                account_id, days, FIRST,
+                account_id, days, FIRST, timeout=SEED_S,
             )  # fmt: skip
-        await conn.execute("ANALYZE span_charge, span_entry")
+        await conn.execute("ANALYZE span_charge, span_entry", timeout=SEED_S)
         yield conn
         await transaction.rollback()
 

@@ -57,6 +57,9 @@ BIG = UUID(int=1)
 """The account whose lists are read. It has as many rows as all other accounts together."""
 OWNER = Owner(BIG, Mode.SANDBOX)
 CHARGES = 20_000
+SEED_S = 120.0
+"""For a statement that inserts test data: some take seconds, and on a busy machine longer than a statement of the
+service may take."""
 LIMIT = 100
 PAGE = LIMIT + 1
 START = datetime(2026, 1, 1, tzinfo=UTC)
@@ -229,8 +232,9 @@ async def seeded(table_owner: Pool) -> AsyncIterator[Any]:
     async with table_owner.acquire() as conn:
         transaction = conn.transaction()
         await transaction.start()
+        await conn.execute("SET LOCAL statement_timeout = 0")
         for statement in _SEED:
-            await conn.execute(statement)
+            await conn.execute(statement, timeout=SEED_S)
         yield conn
         await transaction.rollback()
 

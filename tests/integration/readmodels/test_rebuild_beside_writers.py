@@ -7,13 +7,12 @@ from collections.abc import AsyncIterator
 from typing import Any
 from uuid import UUID
 
-import asyncpg
 import pytest
 import pytest_asyncio
 
 from readmodels.rebuild import rebuild, resume_rebuild
 from readmodels.verify import NothingToResume, verify
-from runtime.postgres import Pool, open_pool
+from runtime.postgres import Pool, connect, open_pool
 from tests.support.banking import make_account
 from tests.support.database import own_database
 from tests.support.merchant import until_answer
@@ -43,7 +42,7 @@ async def test_a_rebuild_that_waits_for_a_locked_charge_locks_nothing_else(books
     journaled: list[int] = []
     rows = await rebuild(url, progress=journaled.append)
     await _corrupt(pool, [held, other])
-    holder = await asyncpg.connect(url)
+    holder = await connect(url)  # its transaction may be idle for as long as the machine takes
     transaction = holder.transaction()
     await transaction.start()
     await holder.execute("SELECT FROM charge WHERE charge_id = $1 FOR UPDATE", held)
@@ -137,11 +136,16 @@ async def test_the_rebuild_command_resumes_after_a_kill(books: tuple[str, Pool])
         "stderr": asyncio.subprocess.PIPE,
         "stdout": asyncio.subprocess.PIPE,
     }
-    killed = await asyncio.create_subprocess_exec(*command, **given)
-    assert killed.stderr is not None
-    assert (await killed.stderr.readline()).endswith(b" journal rows\n")
-    killed.kill()
-    await killed.wait()
+    # The daily totals are held, so that the rebuild cannot end before it is killed, however late that is.
+    holder = await connect(url)
+    async with holder.transaction():
+        await holder.execute("SELECT FROM report_position FOR UPDATE")
+        killed = await asyncio.create_subprocess_exec(*command, **given)
+        assert killed.stderr is not None
+        assert (await killed.stderr.readline()).endswith(b" journal rows\n")
+        killed.kill()
+        await killed.wait()
+    await holder.close()
     rest = await asyncio.create_subprocess_exec(*command, "--resume", **given)
     _, slices = await rest.communicate()
     assert rest.returncode == 0, slices

@@ -13,7 +13,7 @@ from collections import Counter, defaultdict
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from datetime import UTC, date, datetime, time, timedelta
-from time import sleep
+from time import monotonic, sleep
 from types import SimpleNamespace
 from typing import Any, NamedTuple, cast
 from uuid import UUID
@@ -45,7 +45,7 @@ from readmodels.verify import verify
 from runtime.cells.number import HOME
 from runtime.postgres import Connection, Pool, connect, open_pool, session, transaction
 from tests.conftest import Servers
-from tests.integration.readmodels.test_plans import Explained, assert_cheap
+from tests.integration.readmodels.test_plans import SEED_S, Explained, assert_cheap
 from tests.support.banking import SECRET_KEY, make_account
 from tests.support.boleto_merchant import issue_boleto_in_the_past
 from tests.support.database import own_database, owner_of
@@ -708,15 +708,16 @@ async def test_a_fold_that_is_rolled_back_is_repeated_completely(pool: Pool) -> 
 
 
 async def test_reports_state_how_far_they_lag(pool: Pool) -> None:
+    began = monotonic()
     await fold_totals(pool)
     async with session(pool) as conn:
         fresh = await freshness(conn)
         assert fresh is not None
-        assert fresh.lag_seconds <= 5
+        assert fresh.lag_seconds <= monotonic() - began + 1
         await conn.execute("UPDATE report_position SET as_of = as_of - interval '90 seconds'")
         stale = await freshness(conn)
         assert stale is not None
-        assert 89 <= stale.lag_seconds <= 96
+        assert 89 <= stale.lag_seconds <= monotonic() - began + 91
     await fold_totals(pool)
 
 
@@ -975,6 +976,7 @@ async def three_years_of_totals(owner: Pool) -> AsyncIterator[Any]:
         await transaction.start()
         for statement in (
             "SET LOCAL idle_in_transaction_session_timeout = 0",
+            "SET LOCAL statement_timeout = 0",
             "CREATE TEMPORARY TABLE cell ON COMMIT DROP AS SELECT md5('shop' || a)::uuid AS account_id,"
             " current_date - d AS day FROM generate_series(1, 40) a, generate_series(0, 1000) d",
             "INSERT INTO report_cohort SELECT account_id, day, m, s, 10, 1000 FROM cell,"
@@ -994,7 +996,7 @@ async def three_years_of_totals(owner: Pool) -> AsyncIterator[Any]:
             "ANALYZE report_cohort, report_wait, report_due, report_entry, report_refund, report_integrator,"
             " report_attempt, integrator, span_entry",
         ):
-            await conn.execute(statement)
+            await conn.execute(statement, timeout=SEED_S)
         yield conn
         await transaction.rollback()
 
@@ -1081,7 +1083,7 @@ async def test_webhook_lanes_are_counted_along_indexes_up_to_the_bound(three_yea
         " unnest(ARRAY['pending', 'held', 'exhausted', 'delivered']) s",
         "ANALYZE account, webhook_endpoint, webhook_lane, webhook_delivery",
     ):
-        await three_years_of_totals.execute(statement)
+        await three_years_of_totals.execute(statement, timeout=SEED_S)
     explained: Any = Explained(three_years_of_totals, "force_generic_plan")
     merchant = await three_years_of_totals.fetchval("SELECT md5('lane7')::uuid")
     asked = ReportQuery(first=TODAY, last=TODAY, today=TODAY, account_id=merchant)

@@ -24,6 +24,7 @@ from runtime.ids import new_id
 from runtime.postgres import Pool, open_pool, transaction
 from tests.support.banking import make_account
 from tests.support.database import own_database, owner_of
+from tests.support.merchant import until_answer
 from tests.support.partners import (
     create_partner,
     fold_settled_totals,
@@ -369,7 +370,8 @@ async def _partner(world: World) -> UUID:
 
 async def test_a_verification_can_be_limited_to_an_account_and_to_days(world: World) -> None:
     one, other = world.merchants
-    today = datetime.now(SAO_PAULO).date()
+    began: datetime = await world.pool.fetchval("SELECT min(instant_of_id(charge_id)) FROM read_payment")
+    today = began.astimezone(SAO_PAULO).date()  # of the payments: by now it may be the next day
     yesterday = today - timedelta(days=1)
     await world.owner.execute("CREATE TABLE kept_rows AS TABLE read_payment")
     await world.owner.execute("DELETE FROM read_payment WHERE account_id = $1", one)
@@ -398,6 +400,18 @@ async def _slices(world: World) -> dict[str, int]:
     return {row["part"]: row["slices"] for row in rows}
 
 
+# A verification stops in its tenth slice while an advisory lock is held, so that it is killed there, however late.
+_STOP_IN_TENTH_SLICE = """
+CREATE FUNCTION wait_for_lock() RETURNS trigger LANGUAGE plpgsql AS
+'BEGIN PERFORM pg_advisory_xact_lock(10); RETURN NEW; END';
+CREATE TRIGGER tenth_slice BEFORE UPDATE ON verification_part
+FOR EACH ROW WHEN (NEW.slices = 10) EXECUTE FUNCTION wait_for_lock();
+SELECT pg_advisory_lock(10)
+"""
+_STOPPED = "SELECT EXISTS (SELECT FROM pg_locks WHERE locktype = 'advisory' AND NOT granted)"
+_GO_ON = "SELECT pg_advisory_unlock(10); DROP FUNCTION wait_for_lock() CASCADE"
+
+
 async def test_a_killed_verification_resumes_with_the_slice_it_was_in(world: World) -> None:
     await verify(world.url, scope=VerifyScope(rows_max=1))
     whole = await _slices(world)
@@ -406,26 +420,32 @@ async def test_a_killed_verification_resumes_with_the_slice_it_was_in(world: Wor
         " ORDER BY charge_id LIMIT 1)"
     )
     try:
-        process = await asyncio.create_subprocess_exec(
-            sys.executable, "-m", "cli.main", "readmodels", "verify", "--slice", "1",
-            env=os.environ | {"DATABASE_URL": world.url},
-            stderr=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.PIPE,
-        )  # fmt: skip
-        assert process.stderr is not None
-        for _ in range(9):
-            line = await process.stderr.readline()
-            assert line.startswith(b"charges: slice "), line + await process.stderr.read()
-        process.kill()
-        await process.wait()
-        before = sum((await _slices(world)).values())
-        assert 9 <= before < sum(whole.values())
+        async with world.owner.acquire() as owner:
+            await owner.execute(_STOP_IN_TENTH_SLICE)
+            try:
+                process = await asyncio.create_subprocess_exec(
+                    sys.executable, "-m", "cli.main", "readmodels", "verify", "--slice", "1",
+                    env=os.environ | {"DATABASE_URL": world.url},
+                    stderr=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.PIPE,
+                )  # fmt: skip
+                assert process.stderr is not None
+                for _ in range(9):
+                    line = await process.stderr.readline()
+                    assert line.startswith(b"charges: slice "), line + await process.stderr.read()
+                await until_answer(lambda: owner.fetchval(_STOPPED))
+                process.kill()
+                await process.wait()
+            finally:
+                await owner.execute(_GO_ON)
+        before = await _slices(world)
+        assert before == {"charges": 9}
         done: list[VerifyProgress] = []
         found = await resume(world.url, progress=done.append)
         assert {each.table for each in found} == {
             "read_charge",
             "books",
         }  # The kill does not lose differences found before it.
-        assert len(done) == sum(whole.values()) - before
+        assert len(done) == sum(whole.values()) - 9
         assert await _slices(world) == whole
     finally:
         await world.pool.execute(

@@ -209,7 +209,10 @@ def test_a_second_quita_serve_in_the_same_home_is_refused_and_removes_no_counts(
         assert 'http_route="/readyz"' in metrics_at(metrics_port)
 
 
-async def test_a_process_is_not_ready_while_the_schema_is_older_than_its_version(servers: Any) -> None:
+async def test_a_process_is_not_ready_while_the_schema_is_older_than_its_version(
+    servers: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("runtime.readiness.ASK_S_MAX", 30.0)  # a PostgreSQL that is slow is not away
     async with own_database(servers, "older_schema") as url:
         owner = await open_pool(owner_of(servers, url), name="tests as owner", size=1)
         async with open_api(url, servers.redis_url) as api:

@@ -159,8 +159,12 @@ def test_a_payment_is_one_trace_from_the_banks_callback_to_the_webhook(traced: T
     assert spans["bank hint"].parent_id == callback.span_id
     assert spans["bank get_cob"].parent_id == spans["bank hint"].span_id
     assert spans["webhook payment.received"].parent_id == callback.span_id
-    assert {line["event"] for line in log_lines(system, "api", request_id)} == {"request", "bank_callback"}
-    assert {line["event"] for line in log_lines(system, "worker", request_id)} >= {"bank_hint_asked", "webhook_sent"}
+
+    def told(process: str) -> set[str]:
+        return {line["event"] for line in log_lines(system, process, request_id)}
+
+    until(lambda: told("api") == {"request", "bank_callback"}, what="both lines of the API, which writes now and then")
+    assert told("worker") >= {"bank_hint_asked", "webhook_sent"}
 
 
 def test_no_exported_span_holds_a_secret_a_document_or_a_payload(traced: Traced) -> None:
