@@ -70,13 +70,13 @@ class Merchant(Struct, frozen=True):
 
 
 class Queue(Struct, frozen=True):
-    """The number of items waiting in a queue; `due_at` is when the oldest item counted was due. `more`: not all were
-    counted."""
+    """The number of items waiting in a queue; `due_at` is when the oldest item counted was due. `more`: there may be
+    more than were counted."""
 
     name: str
     waiting: int
     due_at: datetime | None
-    more: bool = False
+    more: bool
 
 
 class _DueDeliveries(Struct, frozen=True):

@@ -51,45 +51,47 @@ SELECT suspended_at FROM pix_suspension;
 -- workers lag. Due deliveries are backlog.deliveries.
 WITH paused AS MATERIALIZED (
     SELECT endpoint_id FROM webhook_lane WHERE (state = 'paused' OR releasing_since IS NOT NULL) AND NOT test
+), counted (name, waiting, due_at) AS (
+    SELECT l.name, sum(q.waiting)::bigint AS waiting, min(q.due_at) AS due_at
+    FROM (VALUES ('bank_pix', 'pix'), ('bank_pix', 'pix_change'), ('bank_boletos', 'boleto'), ('bank_boletos', 'boleto_change'),
+                 ('bank_boletos', 'reconciliation'), ('bank_refunds', 'refund'), ('bank_refunds', 'transfer')) AS l (name, lane)
+    CROSS JOIN LATERAL (
+        SELECT count(*) AS waiting, min(d.due_at) AS due_at FROM (
+            SELECT due_at FROM bank_order WHERE lane = l.lane AND NOT test AND state = 'waiting'
+            ORDER BY due_at, order_id LIMIT :limit) AS d
+    ) AS q
+    GROUP BY l.name
+    UNION ALL
+    SELECT 'bank_withdrawals', count(*), min(due_at) FROM (
+        -- The condition of bank_order.claim_money: withdrawals of unapproved accounts wait for a person and are no lag.
+        SELECT o.due_at FROM bank_order o
+        WHERE o.lane = 'withdrawal' AND NOT o.test AND o.state = 'waiting'
+            AND (SELECT w.status <> 'pending' OR a.kyc = 'approved'
+                 FROM withdrawal w JOIN account a ON a.account_id = w.account_id
+                 WHERE w.withdrawal_id = o.order_id AND w.account_id = o.account_id)
+        ORDER BY o.due_at, o.order_id LIMIT :limit) AS q
+    UNION ALL
+    SELECT 'bank_hints', sum(q.waiting)::bigint, min(q.due_at)
+    FROM (VALUES (true), (false)) AS k (of_boleto)
+    CROSS JOIN LATERAL (
+        SELECT count(*) AS waiting, min(d.due_at) AS due_at FROM (
+            SELECT due_at FROM bank_hint WHERE of_boleto = k.of_boleto ORDER BY due_at LIMIT :limit) AS d
+    ) AS q
+    UNION ALL
+    -- By lane: sandboxes' deliveries, which abandoned endpoints hold by the thousand, are not read.
+    SELECT 'webhooks_held',
+           (SELECT count(*) FROM (
+               SELECT FROM paused l CROSS JOIN LATERAL (
+                   SELECT FROM webhook_delivery d WHERE d.endpoint_id = l.endpoint_id AND NOT d.test AND d.state = 'held' LIMIT :limit
+               ) AS of_lane LIMIT :limit) AS few),
+           (SELECT min(first.due_at) FROM paused l CROSS JOIN LATERAL (
+               SELECT due_at FROM webhook_delivery d WHERE d.endpoint_id = l.endpoint_id AND NOT d.test AND d.state = 'held'
+               ORDER BY d.sequence LIMIT 1) AS first)
+    UNION ALL
+    SELECT 'mails', count(*), min(due_at) FROM (
+        SELECT due_at FROM mail WHERE state = 'waiting' ORDER BY due_at, mail_id LIMIT :limit) AS q
 )
-SELECT l.name, sum(q.waiting)::bigint AS waiting, min(q.due_at) AS due_at
-FROM (VALUES ('bank_pix', 'pix'), ('bank_pix', 'pix_change'), ('bank_boletos', 'boleto'), ('bank_boletos', 'boleto_change'),
-             ('bank_boletos', 'reconciliation'), ('bank_refunds', 'refund'), ('bank_refunds', 'transfer')) AS l (name, lane)
-CROSS JOIN LATERAL (
-    SELECT count(*) AS waiting, min(d.due_at) AS due_at FROM (
-        SELECT due_at FROM bank_order WHERE lane = l.lane AND NOT test AND state = 'waiting'
-        ORDER BY due_at, order_id LIMIT :limit) AS d
-) AS q
-GROUP BY l.name
-UNION ALL
-SELECT 'bank_withdrawals', count(*), min(due_at) FROM (
-    -- The condition of bank_order.claim_money: withdrawals of unapproved accounts wait for a person and are no lag.
-    SELECT o.due_at FROM bank_order o
-    WHERE o.lane = 'withdrawal' AND NOT o.test AND o.state = 'waiting'
-        AND (SELECT w.status <> 'pending' OR a.kyc = 'approved'
-             FROM withdrawal w JOIN account a ON a.account_id = w.account_id
-             WHERE w.withdrawal_id = o.order_id AND w.account_id = o.account_id)
-    ORDER BY o.due_at, o.order_id LIMIT :limit) AS q
-UNION ALL
-SELECT 'bank_hints', sum(q.waiting)::bigint, min(q.due_at)
-FROM (VALUES (true), (false)) AS k (of_boleto)
-CROSS JOIN LATERAL (
-    SELECT count(*) AS waiting, min(d.due_at) AS due_at FROM (
-        SELECT due_at FROM bank_hint WHERE of_boleto = k.of_boleto ORDER BY due_at LIMIT :limit) AS d
-) AS q
-UNION ALL
--- By lane: sandboxes' deliveries, which abandoned endpoints hold by the thousand, are not read.
-SELECT 'webhooks_held',
-       (SELECT count(*) FROM (
-           SELECT FROM paused l CROSS JOIN LATERAL (
-               SELECT FROM webhook_delivery d WHERE d.endpoint_id = l.endpoint_id AND NOT d.test AND d.state = 'held' LIMIT :limit
-           ) AS of_lane LIMIT :limit) AS few),
-       (SELECT min(first.due_at) FROM paused l CROSS JOIN LATERAL (
-           SELECT due_at FROM webhook_delivery d WHERE d.endpoint_id = l.endpoint_id AND NOT d.test AND d.state = 'held'
-           ORDER BY d.sequence LIMIT 1) AS first)
-UNION ALL
-SELECT 'mails', count(*), min(due_at) FROM (
-    SELECT due_at FROM mail WHERE state = 'waiting' ORDER BY due_at, mail_id LIMIT :limit) AS q;
+SELECT name, waiting, due_at, waiting >= :limit AS more FROM counted;
 
 -- name: bank
 -- Production: how far the PIX reconciler has come, how many locations are ready, and how many orders workers hold.
