@@ -17,6 +17,7 @@ from web.painel.page_request import PageRequest
 from web.plataforma.labels import LANES, NO_REASON, QUEUES
 
 _DAYS = 30
+_ORDER = list(QUEUES)
 
 
 async def show(request: PageRequest) -> Response[Any]:
@@ -54,7 +55,7 @@ async def _page(request: PageRequest, *, fault: str = "") -> Response[Any]:
             "kyc": await kyc_counts(conn, list(Kyc)),
             "suspended_at": await find_suspended_at(conn),
             "bank": await bank_state(conn),
-            "queues": await queues(conn, now=request.now),
+            "queues": sorted(await queues(conn, now=request.now), key=lambda queue: _ORDER.index(queue.name)),
             "lanes": await lanes_in_trouble(conn),
         }
     words = {"kyc_words": KYC, "queue_words": QUEUES, "lane_words": LANES}
