@@ -12,13 +12,11 @@ from domain.identifiers import parse_id
 from domain.merchants.address import is_complete
 from domain.mode import Mode, Owner
 from readmodels.page import ListFilters, TimePosition, time_page
+from readmodels.reports import backlog
 from sql import Connection
 
 COUNT_MAX = 1_000
 """Waiting items are counted up to this number."""
-_DUE_MAX = 10_000
-_LANES_MAX = 1_000
-"""Due deliveries of all receivers and modes that are counted, and receivers that are visited when more are due."""
 FOUND_MAX = 50
 """Merchants returned by one search; to find others, staff type more of the name."""
 
@@ -79,13 +77,6 @@ class Queue(Struct, frozen=True):
     more: bool
 
 
-class _DueDeliveries(Struct, frozen=True):
-    queue: str
-    mode: str
-    waiting: int
-    oldest: datetime | None
-
-
 class BankState(Struct, frozen=True):
     """The state of the work with the bank. Everything the bank received before `reconciled_until` is known here;
     `locations` counts the locations in the pool, `working` the orders that workers hold."""
@@ -118,7 +109,6 @@ _count_by_kyc = sql.many("platform.kyc_counts", KycCount)
 find_suspended_at = sql.maybe("platform.suspension", datetime)
 """When PIX without a boleto was suspended; None while it is not."""
 _find_queues = sql.many("platform.queues", Queue)
-_find_due_deliveries = sql.many("backlog.deliveries", _DueDeliveries)
 _find_bank_state = sql.one("platform.bank", BankState)
 lanes_in_trouble = sql.many("platform.lanes_in_trouble", LaneCount)
 
@@ -155,8 +145,9 @@ async def kyc_counts(conn: Connection, states: Sequence[str]) -> list[KycCount]:
 async def queues(conn: Connection, *, now: datetime) -> list[Queue]:
     """The queues of production. Webhooks are counted once they are due; those to failing receivers are no lag of the
     workers, and a queue of their own."""
-    due = await _find_due_deliveries(conn, now=now, counted_max=_DUE_MAX, lanes_max=_LANES_MAX)
-    full = sum(each.waiting for each in due) >= _DUE_MAX
+    most = backlog.COUNTED_MAX
+    due = await backlog.find_due_deliveries(conn, now=now, counted_max=most, lanes_max=backlog.LANES_MAX)
+    full = sum(each.waiting for each in due) >= most
     webhooks = [
         Queue(each.queue, each.waiting, each.oldest, full and each.oldest is not None)
         for each in due

@@ -13,6 +13,7 @@ from msgspec import Struct
 from prometheus_client import Gauge
 
 import sql
+from readmodels.reports.backlog import COUNTED_MAX, LANES_MAX, QueueBacklog, find_due_deliveries
 from readmodels.verify import missing_events
 from runtime.cells.directory import find_numbers
 from runtime.cells.number import HOME
@@ -25,10 +26,6 @@ from workers.context import Context
 LEASE: Final = "measuring"
 LEASE_S: Final = 25.0
 """Longer than the interval, so that the lease stays with one worker while that worker lives."""
-COUNTED_MAX: Final = 10_000
-"""Rows counted of one queue: that many already show that something is wrong."""
-_LANES_MAX: Final = 1_000
-"""Lanes visited, while COUNTED_MAX deliveries are due, for those that a failing receiver's deliveries hide."""
 
 _MULTIPROCESS_MODE: Final = "livemostrecent"
 _waiting = Gauge(
@@ -81,15 +78,6 @@ _cells = Gauge(
 )
 
 
-class QueueBacklog(Struct, frozen=True):
-    """`oldest`: since when the oldest item is due; None when nothing is due."""
-
-    queue: str
-    mode: str
-    waiting: int
-    oldest: datetime | None
-
-
 class _Suspense(Struct, frozen=True):
     waiting: int
     cents: int
@@ -104,8 +92,11 @@ class _LastVerification(Struct, frozen=True):
 
 
 _QUEUES: Final[Sequence[Callable[..., Awaitable[list[QueueBacklog]]]]] = [
-    sql.many(f"backlog.{name}", QueueBacklog)
-    for name in ("bank_orders", "bank_hints", "deliveries", "mails", "schedules", "shares", "overdue", "journal")
+    find_due_deliveries,
+    *(
+        sql.many(f"backlog.{name}", QueueBacklog)
+        for name in ("bank_orders", "bank_hints", "mails", "schedules", "shares", "overdue", "journal")
+    ),
 ]
 _find_suspense = sql.one("backlog.suspense", _Suspense)
 _find_last_verification = sql.one("backlog.verified", _LastVerification)
@@ -135,7 +126,7 @@ async def measure_backlog(context: Context) -> int:
 
 async def queues(conn: Connection, *, now: datetime, held: timedelta) -> list[QueueBacklog]:
     """Every queue, also an empty one. `held`: how long the shares of partners are held in production."""
-    parameters = {"now": now, "counted_max": COUNTED_MAX, "lanes_max": _LANES_MAX, "earned_until": now - held}
+    parameters = {"now": now, "counted_max": COUNTED_MAX, "lanes_max": LANES_MAX, "earned_until": now - held}
     return [backlog for find in _QUEUES for backlog in await find(conn, **parameters)]
 
 

@@ -678,7 +678,7 @@ async def test_failing_or_paused_receivers_and_sandboxes_do_not_count_as_webhook
             )  # fmt: skip
         after = await queues(conn, now=datetime.now(UTC))
         with monkeypatch.context() as counted:  # while more is due than is counted, a number says so
-            counted.setattr("readmodels.dashboard.platform._DUE_MAX", 1)
+            counted.setattr("readmodels.reports.backlog.COUNTED_MAX", 1)
             more = {each.name: each.more for each in await queues(conn, now=datetime.now(UTC))}
             assert more["webhooks"] or test or lane != "open"
             assert not more["webhooks_held"]
