@@ -33,6 +33,8 @@ _WIDTH: Final = timedelta(hours=6)
 _SECOND: Final = timedelta(seconds=1)
 _DAY: Final = timedelta(days=1)
 _WEEK: Final = timedelta(days=7)
+_UNANSWERED_MAX: Final = 10
+"""Charges and boletos that a bank gives no answer about, after which it counts as silent: each takes up to 20 s."""
 
 
 class _BookedItem(Struct, frozen=True, gc=False):
@@ -111,6 +113,7 @@ class _BankStatement:
         self._port = context.banks.production[bank]
         self.sent: set[UUID] | None = set()
         """Ids, possibly ours, of the transfers it sent; None when it does not list them."""
+        self._unanswered = 0
 
     async def compare_received_pix(self) -> None:
         pix = self._port.pix
@@ -155,13 +158,10 @@ class _BankStatement:
         for row in rows:
             # A list may show money late, so the charge itself is asked for.
             state = await charge_at_bank(self._port, row.charge_id.hex)
-            if isinstance(state, Unknown):
-                raise BankSilent(state.detail)
             if isinstance(state, CobState) and any(row.reference == each.end_to_end_id for each in state.received):
                 continue
-            self._add_difference(
-                "pix", "missing_at_bank", row.reference, here_cents=row.here_cents, account_id=row.account_id
-            )
+            what = self._why_not_found(state)
+            self._add_difference("pix", what, row.reference, here_cents=row.here_cents, account_id=row.account_id)
 
     async def compare_boletos(self) -> None:
         boletos = self._port.boletos
@@ -194,11 +194,9 @@ class _BankStatement:
             )
         for row in rows:
             state = await self._port.boletos.find_boleto(row.reference)
-            if isinstance(state, Unknown):
-                raise BankSilent(state.detail)
             paid_cents = getattr(state, "paid_cents", None)
             if paid_cents is None or paid_cents < row.here_cents:
-                what = "amount" if paid_cents else "missing_at_bank"
+                what = "amount" if paid_cents else self._why_not_found(state)
                 self._add_difference(
                     "boleto",
                     what,
@@ -319,6 +317,16 @@ class _BankStatement:
             self._add_difference(
                 kind, "missing_at_bank", row.id.hex, here_cents=row.here_cents, account_id=row.account_id
             )
+
+    def _why_not_found(self, state: object) -> str:
+        """The difference for an item that the bank neither lists nor shows when asked for it."""
+        if not isinstance(state, Unknown):
+            return "missing_at_bank"
+        # A bank may never answer about one charge, and payouts are held until the comparison has reached its end.
+        self._unanswered += 1
+        if self._unanswered > _UNANSWERED_MAX:
+            raise BankSilent(state.detail)
+        return "unanswered"
 
     def _id_range(self) -> dict[str, Any]:
         first, last = first_id(self._comparison.since), first_id(self._comparison.until)

@@ -54,6 +54,7 @@ from workers.incoming.comparison import Comparison
 from workers.incoming.own_share import OwnShare
 from workers.incoming.pix_payments import book_pix
 from workers.incoming.reconciler import PIX_PASSES, reconcile, reconcile_boletos
+from workers.incoming.slices import BankSilent
 from workers.incoming.statement import _BankStatement
 from workers.orders import callback_keys
 from workers.orders.pix import PixOrderWorker
@@ -211,7 +212,7 @@ async def test_an_unreadable_pix_is_set_aside_and_does_not_stop_the_reconciler(
 
 
 async def test_a_comparison_does_not_take_a_booked_pix_that_became_unreadable_for_one_that_is_not_listed(
-    context: Context, account: UUID, bank: RunningBank
+    context: Context, account: UUID, bank: RunningBank, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Asked for, its charge cannot be read either: the comparison ended as if the bank were silent, each time."""
     charge_id = await registered_charge(context, account)
@@ -224,7 +225,17 @@ async def test_a_comparison_does_not_take_a_booked_pix_that_became_unreadable_fo
     await _BankStatement(context, BANK, comparison, share).compare_received_pix()
     found = [(each.what, each.reference) for each in comparison.differences]
     assert ("unreadable", end_to_end_id) in found
-    assert ("missing_at_bank", end_to_end_id) not in found
+    assert end_to_end_id not in [reference for what, reference in found if what != "unreadable"]
+    # Listed on another day, and its charge is answered as unreadable: the comparison goes on past this one charge.
+    await context.pool.execute(
+        "UPDATE simulated_pix SET paid_at = paid_at - interval '1 day' WHERE end_to_end_id = $1", end_to_end_id
+    )
+    comparison.differences.clear()
+    await _BankStatement(context, BANK, comparison, share).compare_received_pix()
+    assert ("unanswered", end_to_end_id) in [(each.what, each.reference) for each in comparison.differences]
+    monkeypatch.setattr("workers.incoming.statement._UNANSWERED_MAX", 0)
+    with pytest.raises(BankSilent):
+        await _BankStatement(context, BANK, comparison, share).compare_received_pix()
     await context.pool.execute("UPDATE simulated_pix SET garbled = false WHERE end_to_end_id = $1", end_to_end_id)
 
 
