@@ -218,33 +218,34 @@ class _BankStatement:
         intervals = slices(fetch, since, self._comparison.until, width_max=RECEIVED_WIDTH_MAX, width_min=_SECOND)
         async for _, _, pages in intervals:
             items: list[ReceivedPix] = self._read_items("return", pages)
-            returned = [(each, pix) for pix in items for each in pix.returned]
-            ids = {each.id: charge_id_from_txid(each.id) for each, _ in returned}
+            # The id of a devolucao is unique for its PIX only. A page may name a PIX twice.
+            returned = {f"{pix.end_to_end_id}/{each.id}": (each, pix) for pix in items for each in pix.returned}
+            ids = {key: charge_id_from_txid(each.id) for key, (each, _) in returned.items()}
             before = await self._find_returns(returned, ids)
             await book_pix(self._context, self._bank, items)
-            cents = {each.id: each.amount_cents for each, _ in returned}
+            cents = {key: each.amount_cents for key, (each, _) in returned.items()}
             # One that the bank began has no id of ours, and follows the money.
             own = {
-                each.id
-                for each, pix in returned
-                if (self._is_own(pix) if (id := ids[each.id]) is None else self._share.has_charge(id))
+                key
+                for key, (_, pix) in returned.items()
+                if (self._is_own(pix) if (id := ids[key]) is None else self._share.has_charge(id))
             }
             self._report_items("return", cents, before, await self._find_returns(returned, ids), own)
             listed |= {id for id in ids.values() if id is not None}
         await self._report_refunds_not_listed("return", listed, transfers=False)
 
     async def _find_returns(
-        self, returned: Sequence[tuple[PixReturn, ReceivedPix]], ids: dict[str, UUID | None]
+        self, returned: dict[str, tuple[PixReturn, ReceivedPix]], ids: dict[str, UUID | None]
     ) -> Sequence[_BookedItem]:
         async with session(self._context.pool) as conn:
             return await find_returns(
                 conn,
                 bank=self._bank,
-                ids=[each.id for each, _ in returned],
-                refund_ids=[ids[each.id] for each, _ in returned],
-                end_to_end_ids=[pix.end_to_end_id for _, pix in returned],
-                boleto_numbers=[pix.boleto_number for _, pix in returned],
-                cents=[each.amount_cents for each, _ in returned],
+                ids=[each.id for each, _ in returned.values()],
+                refund_ids=[ids[key] for key in returned],
+                end_to_end_ids=[pix.end_to_end_id for _, pix in returned.values()],
+                boleto_numbers=[pix.boleto_number for _, pix in returned.values()],
+                cents=[each.amount_cents for each, _ in returned.values()],
             )
 
     async def compare_transfers(self) -> None:

@@ -431,6 +431,8 @@ async def test_money_the_bank_takes_back_is_debited_from_the_wallet_once(
 ) -> None:
     charge_id = await registered_charge(context, account)
     (end_to_end_id,) = await pay(bank, charge_id=str(charge_id))
+    other_id = await registered_charge(context, await make_account(context.pool))
+    (other_pix,) = await pay(bank, charge_id=str(other_id))
     await reconcile_until_idle(context)
     assert await balance(context, account) == 1234
     for amount in ("10.00", "2.34"):
@@ -453,6 +455,17 @@ async def test_money_the_bank_takes_back_is_debited_from_the_wallet_once(
         refused = await begin_refunds(conn, [refund_of(account, charge_id)], now=utc_now(), transfers_cents_max=500_000)
     assert isinstance(refused[0], Refused)
     assert refused[0].code.name == "REFUND_EXCEEDS"
+    # A comparison tells devolucoes with one id apart by their PIX.
+    assert (await bank.control("take-back", end_to_end_id=other_pix, amount="5.00"))[0] == 200
+    await context.pool.execute(
+        "UPDATE simulated_devolucao SET id = (SELECT id FROM simulated_devolucao WHERE end_to_end_id = $1 LIMIT 1)"
+        " WHERE end_to_end_id = $2",
+        end_to_end_id, other_pix,
+    )  # fmt: skip
+    comparison = Comparison(since=utc_now() - timedelta(minutes=5), until=utc_now() + timedelta(seconds=2))
+    await _BankStatement(context, BANK, comparison, OwnShare(HOME, frozenset(), ())).compare_returns()
+    assert (comparison.booked, comparison.booked_cents) == (1, 500)
+    assert [each for each in comparison.differences if each.what == "amount"] == []
     await assert_books_are_clean(url)
 
 
