@@ -20,7 +20,16 @@ from banks.banco_do_brasil.agreement import ConvenioAgreement
 from banks.banco_do_brasil.nosso_numero import control_number
 from banks.banco_do_brasil.terms import moved_terms, terms_body
 from banks.banco_do_brasil.text import day_text, fold_for_bank
-from banks.banco_do_brasil.transport import PAUSE_S_MAX, Heard, Transport, nothing_found, read, refusal, unknown
+from banks.banco_do_brasil.transport import (
+    PAUSE_S_MAX,
+    Heard,
+    Transport,
+    not_listed,
+    nothing_found,
+    read,
+    refusal,
+    unknown,
+)
 from banks.boletos import (
     LINE_MISMATCH,
     NOT_FOUND,
@@ -275,10 +284,7 @@ class Cobrancas:
         if _empty_404(heard) or nothing_found(heard):
             return Done(BankPage(items=[], following=other))
         if not isinstance(heard, Heard) or not heard.ok:
-            # The error code for a range with too many boletos is not published, so any 400 or 422 counts as that.
-            no = refusal(heard)
-            refused = isinstance(heard, Heard) and heard.status in (400, 422)
-            return TooWide(no.code) if no is not None and refused else unknown(heard)
+            return not_listed(heard)
         page = read(heard, _List)
         if page is None:
             return Unknown("unreadable list")

@@ -23,7 +23,7 @@ from banks.banco_do_brasil.charges import (
     state_of,
 )
 from banks.banco_do_brasil.pix_list import Parameters, ReceivedList, instant, list_query, read_received
-from banks.banco_do_brasil.transport import NOTHING_FOUND, Heard, Transport, read, refusal, unknown
+from banks.banco_do_brasil.transport import NOTHING_FOUND, Heard, Transport, not_listed, read, refusal, unknown
 from banks.lists import BankPage, TooWide, numbered_page
 from banks.protocol import (
     RECEIVED_WIDTH_MAX,
@@ -119,13 +119,7 @@ class ApiPix:
         if isinstance(heard, Heard) and heard.ok:
             return _page(heard, page)
         no = refusal(heard)
-        if no is None or not isinstance(heard, Heard):
-            return unknown(heard)
-        if no.code == NOTHING_FOUND:
-            return Done(BankPage(items=[]))
-        # The error code for an interval with too many PIX is not published, so any 400 or 422 counts as that, and the
-        # caller asks for a shorter interval.
-        return TooWide(no.code) if heard.status in (400, 422) else unknown(heard)
+        return Done(BankPage(items=[])) if no is not None and no.code == NOTHING_FOUND else not_listed(heard)
 
     async def register_callback(self, pix_key: str, url: str) -> Done[None] | Rejected | Unknown:
         heard = await self._transport.ask(

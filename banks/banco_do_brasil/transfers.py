@@ -14,7 +14,7 @@ from msgspec import Raw, Struct
 
 from banks.banco_do_brasil.pix_list import Parameters, instant, list_query
 from banks.banco_do_brasil.text import identifier, pix_cents, printable, safe_text
-from banks.banco_do_brasil.transport import Heard, Transport, nothing_found, read, refusal, unknown
+from banks.banco_do_brasil.transport import Heard, Transport, not_listed, nothing_found, read, refusal, unknown
 from banks.lists import BankPage, TooWide, numbered_page, unreadable_item
 from banks.protocol import (
     DESCRIPTION_CHARACTERS_MAX,
@@ -120,13 +120,10 @@ class PixTransfers:
         heard = await self._transport.ask(
             "GET", f"{self._transfers_url}/transferencia", RETURNS, query=list_query(since, until, page)
         )
-        if not isinstance(heard, Heard):
-            return heard
-        if heard.status in (404, 405, 501):
+        if isinstance(heard, Heard) and heard.status in (404, 405, 501):
             return Rejected(NO_LIST, "This bank does not list what it sent.")
-        if not heard.ok:
-            no = refusal(heard)
-            return TooWide(no.code) if no is not None and heard.status in (400, 422) else unknown(heard)
+        if not isinstance(heard, Heard) or not heard.ok:
+            return not_listed(heard)
         answer = read(heard, _SentList)
         if answer is None:
             return Unknown("unreadable list")

@@ -17,6 +17,7 @@ import msgspec
 from msgspec import Struct
 
 from banks.banco_do_brasil.text import printable
+from banks.lists import TooWide
 from banks.protocol import Rejected, Unknown
 
 READ_S: Final = 20.0
@@ -32,6 +33,7 @@ came back before the pause was over used up its attempts without the bank having
 _RENEW_EARLY_S = 60.0
 _LIFETIME_S = 600.0  # of a token whose answer states no lifetime above zero; a 401 drops one that ended before
 _ANSWER_BYTES_MAX = 2 * 1024 * 1024
+_TOO_LARGE: Final = Unknown("answer too large")
 # Statuses that can carry the bank's no. 401, 403 and 429 are about us and not about the charge.
 _NO: Final = frozenset({400, 404, 409, 410, 422})
 # The names of list, code and text in the error shapes A, F and B.
@@ -238,7 +240,7 @@ class Transport:
                 async for chunk in response.content.iter_any():
                     body += chunk
                     if len(body) > _ANSWER_BYTES_MAX:
-                        return Unknown("answer too large")
+                        return _TOO_LARGE
                 return Heard(response.status, bytes(body), response.headers.get("Retry-After", ""))
         except _GONE as gone:
             return Unknown(_kind(gone) + self._known_fault())
@@ -262,6 +264,17 @@ def read(heard: Heard, shape: type[Answer]) -> Answer | None:
 
 def unknown(heard: Heard | Unknown) -> Unknown:
     return heard if isinstance(heard, Unknown) else Unknown(f"HTTP {heard.status}")
+
+
+def not_listed(heard: Heard | Unknown) -> TooWide | Unknown:
+    """Return what an answer means that is no page of the requested list. The error code for a list with too many items
+    is not published, so any 400 or 422 counts as that, and so does an answer larger than is read: the caller asks for
+    a shorter interval."""
+    if heard == _TOO_LARGE:
+        return TooWide(_TOO_LARGE.detail)
+    no = refusal(heard)
+    refused = isinstance(heard, Heard) and heard.status in (400, 422)
+    return TooWide(no.code) if no is not None and refused else unknown(heard)
 
 
 def nothing_found(heard: Heard | Unknown) -> bool:

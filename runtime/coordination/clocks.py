@@ -28,7 +28,7 @@ _ahead = Gauge(
     ["pool"],
     multiprocess_mode="livemostrecent",
 )
-_read_clock = sql.one("clock.read", datetime)
+read_clock = sql.one("clock.read", datetime)
 _log = structlog.get_logger()
 
 
@@ -43,7 +43,7 @@ async def watch_clock(pool: Pool, now: Callable[[], datetime]) -> None:
 async def compare_clocks(pool: Pool, now: Callable[[], datetime]) -> None:
     async with session(pool) as conn:
         asked_at = now()
-        server_now = await _read_clock(conn)
+        server_now = await read_clock(conn)
         answered_at = now()
     # Read at some instant between the two.
     half_way = (answered_at - asked_at) / 2

@@ -16,6 +16,7 @@ from banks.banco_do_brasil.adapter import BancoDoBrasil
 from banks.banco_do_brasil.agreement import boleto_codes
 from banks.banco_do_brasil.callbacks import boleto_hints
 from banks.boletos import BoletoState
+from banks.lists import TooWide
 from banks.protocol import Cob, CobState, Done, Location, Rejected, Unknown
 from banks.transfers import Return, Transfer
 from domain.boleto.terms import Fine, PaymentTerms
@@ -186,6 +187,16 @@ async def test_an_answer_that_is_no_list_is_unknown_and_not_an_empty_list(said: 
     async with bank_answering({"GET /pix/v2/pix": (200, said)}) as bank:
         assert isinstance(await bank.pix.received_page(NOW - timedelta(hours=1), NOW), Unknown)
         assert isinstance(await bank.pix.received_of("BOLETO1", NOW.date()), Unknown)
+
+
+async def test_a_list_larger_than_is_read_is_too_wide() -> None:
+    """As Unknown it would be asked for again and again, with the same interval."""
+    large = (200, b" " * (3 << 20))
+    lists = ("/pix/v2/pix", "/cobrancas/v2/boletos", "/transfers/v1/transferencia")
+    async with bank_answering({f"GET {path}": large for path in lists}) as bank:
+        assert isinstance(await bank.pix.received_page(NOW - timedelta(hours=1), NOW), TooWide)
+        assert isinstance(await bank.boletos.paid_page(today(), today()), TooWide)
+        assert isinstance(await bank.transfers.sent_page(NOW - timedelta(hours=1), NOW), TooWide)
 
 
 @pytest.mark.parametrize("said", [{"parametros": {}}, {"parametros": {}, "pix": None}, {"pix": []}])

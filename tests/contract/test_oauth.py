@@ -6,6 +6,7 @@ import time
 import warnings
 from base64 import b64encode
 from datetime import UTC, datetime, timedelta
+from types import SimpleNamespace
 from typing import Any
 from urllib.parse import quote_plus, urlencode
 
@@ -18,6 +19,7 @@ from commands.merchants.merchants import ALL_SCOPES, MerchantCreated
 from commands.people.credentials import CHANCE, rotate_credential
 from tests.support.in_process import Api, Reply
 from tests.support.system import System
+from workers.duties import forget_tokens
 
 with warnings.catch_warnings():
     # authlib's import warns that it prefers another HTTP client below it.
@@ -281,13 +283,19 @@ async def test_a_secret_rotated_without_overlap_gives_no_token_during_the_rotati
     declined(await asking, 401, "invalid_client")
 
 
-async def test_an_expired_token_is_refused_at_once(api: Api, pool: Any) -> None:
-    token = (await ask(api, client_fields(api.second))).json()["access_token"]
-    await pool.execute(
-        "UPDATE access_token SET expires_at = now() - interval '1 second' WHERE token_hash = sha256($1)", token.encode()
-    )
-    reply = await api.get("/v1/charges", token=token)
+async def test_an_expired_token_is_refused_at_once_and_deleted_an_hour_later(api: Api, pool: Any) -> None:
+    token, valid = [(await ask(api, client_fields(api.second))).json()["access_token"].encode() for _ in range(2)]
+    expire = "UPDATE access_token SET expires_at = now() - $2::interval WHERE token_hash = sha256($1)"
+    await pool.execute(expire, token, timedelta(seconds=1))
+    reply = await api.get("/v1/charges", token=token.decode())
     assert reply.code() == "UNAUTHENTICATED"
+    worker: Any = SimpleNamespace(pool=pool, now=lambda: datetime.now(UTC) + timedelta(days=1))  # its clock is ahead
+    find = "SELECT token_hash FROM access_token WHERE token_hash IN (sha256($1), sha256($2))"
+    for age, kept in ((timedelta(minutes=59), 2), (timedelta(minutes=61), 1)):
+        await pool.execute(expire, token, age)
+        while await forget_tokens(worker):
+            pass
+        assert len(await pool.fetch(find, token, valid)) == kept
 
 
 async def test_a_revoked_credential_stops_working_within_five_seconds(api: Api, pool: Any) -> None:

@@ -11,8 +11,9 @@ DIFFERENCES_MAX: Final = 10_000
 
 
 class StatementDifference(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """`of`: pix | boleto | return | transfer. `what`: missing_here | missing_at_bank | amount | unreadable | not_listed
-    (the bank has no such list). `reference` is the bank's name for the item. Cents; None where it is missing."""
+    """`of`: pix | boleto | return | transfer. `what`: missing_here | missing_at_bank | unanswered (not listed, and the
+    bank does not answer about it) | amount | unreadable | not_listed (the bank has no such list). `reference`
+    is the bank's name for the item. Cents; None where it is missing."""
 
     bank: str
     of: str

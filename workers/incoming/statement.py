@@ -33,6 +33,8 @@ _WIDTH: Final = timedelta(hours=6)
 _SECOND: Final = timedelta(seconds=1)
 _DAY: Final = timedelta(days=1)
 _WEEK: Final = timedelta(days=7)
+_UNANSWERED_MAX: Final = 10
+"""Charges and boletos that a bank gives no answer about, after which it counts as silent: each takes up to 20 s."""
 
 
 class _BookedItem(Struct, frozen=True, gc=False):
@@ -111,6 +113,7 @@ class _BankStatement:
         self._port = context.banks.production[bank]
         self.sent: set[UUID] | None = set()
         """Ids, possibly ours, of the transfers it sent; None when it does not list them."""
+        self._unanswered = 0
 
     async def compare_received_pix(self) -> None:
         pix = self._port.pix
@@ -155,13 +158,10 @@ class _BankStatement:
         for row in rows:
             # A list may show money late, so the charge itself is asked for.
             state = await charge_at_bank(self._port, row.charge_id.hex)
-            if isinstance(state, Unknown):
-                raise BankSilent(state.detail)
             if isinstance(state, CobState) and any(row.reference == each.end_to_end_id for each in state.received):
                 continue
-            self._add_difference(
-                "pix", "missing_at_bank", row.reference, here_cents=row.here_cents, account_id=row.account_id
-            )
+            what = self._why_not_found(state)
+            self._add_difference("pix", what, row.reference, here_cents=row.here_cents, account_id=row.account_id)
 
     async def compare_boletos(self) -> None:
         boletos = self._port.boletos
@@ -194,11 +194,9 @@ class _BankStatement:
             )
         for row in rows:
             state = await self._port.boletos.find_boleto(row.reference)
-            if isinstance(state, Unknown):
-                raise BankSilent(state.detail)
             paid_cents = getattr(state, "paid_cents", None)
             if paid_cents is None or paid_cents < row.here_cents:
-                what = "amount" if paid_cents else "missing_at_bank"
+                what = "amount" if paid_cents else self._why_not_found(state)
                 self._add_difference(
                     "boleto",
                     what,
@@ -220,33 +218,34 @@ class _BankStatement:
         intervals = slices(fetch, since, self._comparison.until, width_max=RECEIVED_WIDTH_MAX, width_min=_SECOND)
         async for _, _, pages in intervals:
             items: list[ReceivedPix] = self._read_items("return", pages)
-            returned = [(each, pix) for pix in items for each in pix.returned]
-            ids = {each.id: charge_id_from_txid(each.id) for each, _ in returned}
+            # The id of a devolucao is unique for its PIX only. A page may name a PIX twice.
+            returned = {f"{pix.end_to_end_id}/{each.id}": (each, pix) for pix in items for each in pix.returned}
+            ids = {key: charge_id_from_txid(each.id) for key, (each, _) in returned.items()}
             before = await self._find_returns(returned, ids)
             await book_pix(self._context, self._bank, items)
-            cents = {each.id: each.amount_cents for each, _ in returned}
+            cents = {key: each.amount_cents for key, (each, _) in returned.items()}
             # One that the bank began has no id of ours, and follows the money.
             own = {
-                each.id
-                for each, pix in returned
-                if (self._is_own(pix) if (id := ids[each.id]) is None else self._share.has_charge(id))
+                key
+                for key, (_, pix) in returned.items()
+                if (self._is_own(pix) if (id := ids[key]) is None else self._share.has_charge(id))
             }
             self._report_items("return", cents, before, await self._find_returns(returned, ids), own)
             listed |= {id for id in ids.values() if id is not None}
         await self._report_refunds_not_listed("return", listed, transfers=False)
 
     async def _find_returns(
-        self, returned: Sequence[tuple[PixReturn, ReceivedPix]], ids: dict[str, UUID | None]
+        self, returned: dict[str, tuple[PixReturn, ReceivedPix]], ids: dict[str, UUID | None]
     ) -> Sequence[_BookedItem]:
         async with session(self._context.pool) as conn:
             return await find_returns(
                 conn,
                 bank=self._bank,
-                ids=[each.id for each, _ in returned],
-                refund_ids=[ids[each.id] for each, _ in returned],
-                end_to_end_ids=[pix.end_to_end_id for _, pix in returned],
-                boleto_numbers=[pix.boleto_number for _, pix in returned],
-                cents=[each.amount_cents for each, _ in returned],
+                ids=[each.id for each, _ in returned.values()],
+                refund_ids=[ids[key] for key in returned],
+                end_to_end_ids=[pix.end_to_end_id for _, pix in returned.values()],
+                boleto_numbers=[pix.boleto_number for _, pix in returned.values()],
+                cents=[each.amount_cents for each, _ in returned.values()],
             )
 
     async def compare_transfers(self) -> None:
@@ -319,6 +318,16 @@ class _BankStatement:
             self._add_difference(
                 kind, "missing_at_bank", row.id.hex, here_cents=row.here_cents, account_id=row.account_id
             )
+
+    def _why_not_found(self, state: object) -> str:
+        """The difference for an item that the bank neither lists nor shows when asked for it."""
+        if not isinstance(state, Unknown):
+            return "missing_at_bank"
+        # A bank may never answer about one charge, and payouts are held until the comparison has reached its end.
+        self._unanswered += 1
+        if self._unanswered > _UNANSWERED_MAX:
+            raise BankSilent(state.detail)
+        return "unanswered"
 
     def _id_range(self) -> dict[str, Any]:
         first, last = first_id(self._comparison.since), first_id(self._comparison.until)

@@ -53,9 +53,11 @@ WHERE b.number NOT IN (SELECT unnest(:listed::text[]))
 ORDER BY b.number LIMIT :limit;
 
 -- name: returns
--- Devolucoes: a refund of ours, a booked reversal by the bank, or a return of money in suspense. For an unknown boleto
--- that was returned in full no row here has the amount of each PIX, so the bank's amount is taken.
-SELECT g.id AS reference, coalesce(f.amount_cents, v.amount_cents, s.amount_cents, b.amount_cents) AS here_cents,
+-- Devolucoes, each named by its PIX and its id: a refund of ours, a booked reversal by the bank, or a return of money in
+-- suspense. For an unknown boleto that was returned in full no row here has the amount of each PIX, so the bank's amount
+-- is taken.
+SELECT g.end_to_end_id || '/' || g.id AS reference,
+       coalesce(f.amount_cents, v.amount_cents, s.amount_cents, b.amount_cents) AS here_cents,
        coalesce(f.account_id, v.account_id) AS account_id
 FROM unnest(:ids::text[], :refund_ids::uuid[], :end_to_end_ids::text[], :boleto_numbers::text[], :cents::bigint[])
      AS g (id, refund_id, end_to_end_id, boleto_number, cents)

@@ -54,6 +54,7 @@ from workers.incoming.comparison import Comparison
 from workers.incoming.own_share import OwnShare
 from workers.incoming.pix_payments import book_pix
 from workers.incoming.reconciler import PIX_PASSES, reconcile, reconcile_boletos
+from workers.incoming.slices import BankSilent
 from workers.incoming.statement import _BankStatement
 from workers.orders import callback_keys
 from workers.orders.pix import PixOrderWorker
@@ -211,7 +212,7 @@ async def test_an_unreadable_pix_is_set_aside_and_does_not_stop_the_reconciler(
 
 
 async def test_a_comparison_does_not_take_a_booked_pix_that_became_unreadable_for_one_that_is_not_listed(
-    context: Context, account: UUID, bank: RunningBank
+    context: Context, account: UUID, bank: RunningBank, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Asked for, its charge cannot be read either: the comparison ended as if the bank were silent, each time."""
     charge_id = await registered_charge(context, account)
@@ -224,7 +225,17 @@ async def test_a_comparison_does_not_take_a_booked_pix_that_became_unreadable_fo
     await _BankStatement(context, BANK, comparison, share).compare_received_pix()
     found = [(each.what, each.reference) for each in comparison.differences]
     assert ("unreadable", end_to_end_id) in found
-    assert ("missing_at_bank", end_to_end_id) not in found
+    assert end_to_end_id not in [reference for what, reference in found if what != "unreadable"]
+    # Listed on another day, and its charge is answered as unreadable: the comparison goes on past this one charge.
+    await context.pool.execute(
+        "UPDATE simulated_pix SET paid_at = paid_at - interval '1 day' WHERE end_to_end_id = $1", end_to_end_id
+    )
+    comparison.differences.clear()
+    await _BankStatement(context, BANK, comparison, share).compare_received_pix()
+    assert ("unanswered", end_to_end_id) in [(each.what, each.reference) for each in comparison.differences]
+    monkeypatch.setattr("workers.incoming.statement._UNANSWERED_MAX", 0)
+    with pytest.raises(BankSilent):
+        await _BankStatement(context, BANK, comparison, share).compare_received_pix()
     await context.pool.execute("UPDATE simulated_pix SET garbled = false WHERE end_to_end_id = $1", end_to_end_id)
 
 
@@ -420,6 +431,8 @@ async def test_money_the_bank_takes_back_is_debited_from_the_wallet_once(
 ) -> None:
     charge_id = await registered_charge(context, account)
     (end_to_end_id,) = await pay(bank, charge_id=str(charge_id))
+    other_id = await registered_charge(context, await make_account(context.pool))
+    (other_pix,) = await pay(bank, charge_id=str(other_id))
     await reconcile_until_idle(context)
     assert await balance(context, account) == 1234
     for amount in ("10.00", "2.34"):
@@ -442,6 +455,17 @@ async def test_money_the_bank_takes_back_is_debited_from_the_wallet_once(
         refused = await begin_refunds(conn, [refund_of(account, charge_id)], now=utc_now(), transfers_cents_max=500_000)
     assert isinstance(refused[0], Refused)
     assert refused[0].code.name == "REFUND_EXCEEDS"
+    # A comparison tells devolucoes with one id apart by their PIX.
+    assert (await bank.control("take-back", end_to_end_id=other_pix, amount="5.00"))[0] == 200
+    await context.pool.execute(
+        "UPDATE simulated_devolucao SET id = (SELECT id FROM simulated_devolucao WHERE end_to_end_id = $1 LIMIT 1)"
+        " WHERE end_to_end_id = $2",
+        end_to_end_id, other_pix,
+    )  # fmt: skip
+    comparison = Comparison(since=utc_now() - timedelta(minutes=5), until=utc_now() + timedelta(seconds=2))
+    await _BankStatement(context, BANK, comparison, OwnShare(HOME, frozenset(), ())).compare_returns()
+    assert (comparison.booked, comparison.booked_cents) == (1, 500)
+    assert [each for each in comparison.differences if each.what == "amount"] == []
     await assert_books_are_clean(url)
 
 

@@ -172,7 +172,7 @@ async def test_a_return_is_a_refund_a_booked_reversal_or_money_returned_from_sus
             conn, bank=BANK, ids=[bank_id], refund_ids=[refunds.get(bank_id)], end_to_end_ids=[end_to_end_id],
             boleto_numbers=[number], cents=[50],
         )  # fmt: skip
-        assert (row.reference, row.here_cents) == (bank_id, here_cents), end_to_end_id
+        assert (row.reference, row.here_cents) == (f"{end_to_end_id}/{bank_id}", here_cents)
 
 
 async def test_a_payout_key_names_the_accounts_that_have_it_or_asked_for_it(conn: Any, pool: Any) -> None:

@@ -4,6 +4,7 @@ import asyncio
 import secrets
 from collections.abc import AsyncIterator
 from datetime import UTC, datetime, timedelta
+from types import SimpleNamespace
 from typing import Any
 from uuid import UUID
 
@@ -15,6 +16,7 @@ from commands.charges.expire import Sweeper
 from runtime.postgres import Pool, open_pool, transaction
 from tests.support.banking import make_account, make_charges
 from tests.support.database import own_database
+from workers.housekeeping.expiry import sweep_expired
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="session")
@@ -42,6 +44,22 @@ async def test_a_sweeper_skips_charges_that_another_sweeper_is_expiring(own_pool
     while await Sweeper(own_pool).sweep(now=later):
         pass
     assert await _expired(own_pool, charge_ids) == charge_ids
+
+
+async def test_a_worker_whose_clock_is_ahead_expires_no_charge_that_can_still_be_paid(own_pool: Pool) -> None:
+    account_id = await make_account(own_pool)
+    locations = [Location(secrets.randbits(60), f"pix.example.com/{secrets.token_hex(16)}")]
+    (charge_id,) = await make_charges(own_pool, account_id, locations, test=False)
+    worker: Any = SimpleNamespace(
+        pool=own_pool, now=lambda: datetime.now(UTC) + timedelta(days=1), jobs=SimpleNamespace(wake=print)
+    )
+    while await sweep_expired(worker, Sweeper(own_pool)):
+        pass
+    assert await _expired(own_pool, {charge_id}) == set()
+    await own_pool.execute("UPDATE charge SET expires_at = now() WHERE charge_id = $1", charge_id)
+    while await sweep_expired(worker, Sweeper(own_pool)):
+        pass
+    assert await _expired(own_pool, {charge_id}) == {charge_id}
 
 
 async def _expired(pool: Pool, charge_ids: set[UUID]) -> set[UUID]:
