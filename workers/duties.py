@@ -144,7 +144,7 @@ def duties(context: Context, dispatcher: WebhookDispatcher, failing: Callable[[]
 async def forget_tokens(context: Context) -> int:
     """Delete access tokens an hour after they expired; returns how many."""
     async with session(context.pool) as conn:
-        return await forget_expired_tokens(conn, kept=_TOKENS_KEPT)
+        return await forget_expired_tokens(conn, now=context.now(), kept=_TOKENS_KEPT)
 
 
 async def store_heartbeat(context: Context, failing: Callable[[], list[str]]) -> int:

@@ -37,7 +37,7 @@ LEFT JOIN sandbox_clock k ON c.test AND k.account_id = c.account_id
 WHERE t.token_hash = ANY(:token_hashes::bytea[]) AND c.revoked_at IS NULL;
 
 -- name: forget_expired_tokens
--- By this server's clock: a worker whose clock is ahead would delete tokens that are still valid.
+-- By the earlier clock, the caller's or this server's: a worker whose clock is ahead would delete tokens that are still valid.
 DELETE FROM access_token WHERE token_hash = ANY(ARRAY(
-    SELECT token_hash FROM access_token WHERE expires_at < statement_timestamp() - :kept::interval
+    SELECT token_hash FROM access_token WHERE expires_at < least(:now, statement_timestamp()) - :kept::interval
     ORDER BY expires_at LIMIT 5000 FOR UPDATE SKIP LOCKED));
