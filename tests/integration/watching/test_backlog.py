@@ -383,10 +383,15 @@ async def test_the_books_are_verified_once_each_night_by_one_worker_slice_by_sli
 
     at(night - timedelta(hours=1))
     assert await verify_nightly(first) == 0, "it is before the hour of the verification"
+    at(night + timedelta(hours=1))
+    assert await verify_nightly(first) == 0, "it is after that hour"
+    at(night)
+    none = msgspec.structs.replace(first.settings.watching, verify_percent=0)
+    off = msgspec.structs.replace(first, settings=msgspec.structs.replace(first.settings, watching=none))
+    assert await verify_nightly(off) == 0, "it is switched off"
     begun = "SELECT count(*) FROM verification WHERE nightly"
     assert await first.pool.fetchval(begun) == 0
 
-    at(night)
     assert await verify_nightly(first) == 1
     assert await verify_nightly(second) == 0, "the other worker holds the lease"
     rounds = 1
