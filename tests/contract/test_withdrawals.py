@@ -625,8 +625,9 @@ async def test_owners_are_mailed_about_withdrawals_by_a_credential_at_once_then_
     assert await mails_written_by(began + timedelta(hours=9)) == []
     await env.withdraw("2.00")
     async with transaction(env.pool) as conn:
-        await note_payouts(conn, REFUND, [ProgramPayout(env.account_id, 70, "another")], now=began)
+        batch = [ProgramPayout(env.account_id, cents, "another") for cents in (70, 5)]
+        await note_payouts(conn, REFUND, batch, now=began)
     written = await mails_written_by(began + timedelta(hours=9))
-    assert {kind: facts["amount"] for kind, facts in written} == {
-        "program.refunds": brl(70), "program.withdrawals": brl(200)
+    assert {kind: (facts["count"], facts["amount"]) for kind, facts in written} == {
+        "program.refunds": ("2", brl(75)), "program.withdrawals": ("1", brl(200))
     }, "an hour without mails has passed"  # fmt: skip

@@ -90,7 +90,7 @@ SELECT 'books', 'partner shares that are not what is left of their payments, to 
 FROM (
     SELECT p.payment_id, sum(s.share_cents) AS cents, max(s.amount_cents) FILTER (WHERE s.refund_id IS NULL) AS amount,
            count(DISTINCT s.share_bps) AS kinds,
-           (p.amount_cents - p.refunded_cents - p.reversed_cents) * max(s.share_bps) / 10000 AS due, p.amount_cents AS paid
+           greatest(p.amount_cents - p.refunded_cents - p.reversed_cents, 0) * max(s.share_bps) / 10000 AS due, p.amount_cents AS paid
     FROM p CROSS JOIN LATERAL (
         SELECT p.payment_id AS share_id
         UNION ALL

@@ -27,7 +27,8 @@ TABLE owed;
 
 -- name: take_back
 -- The partner keeps the share, rounded down, of what the merchant keeps. This takes back the difference before and
--- after the refund, so that several refunds add up to the cent, and a full refund takes back the whole share.
+-- after the refund, so that several refunds add up to the cent, and a full refund takes back the whole share. More than
+-- the payment goes back when a refund that failed here was sent after all; no more than the share is taken back for it.
 WITH returned AS MATERIALIZED (
     SELECT g.refund_id, p.account_id, p.test, p.payment_id, g.refund_id, p.integrador_code, p.partner_id, g.amount_cents,
            p.share_bps, k.after_cents - k.before_cents, p.earned_at, p.sent_to
@@ -36,8 +37,8 @@ WITH returned AS MATERIALIZED (
          AS g (refund_id, payment_id, account_id, amount_cents, refunded_cents)
     JOIN partner_share p ON p.share_id = g.payment_id AND p.account_id = g.account_id
     CROSS JOIN LATERAL (
-        SELECT (p.amount_cents - g.refunded_cents + g.amount_cents) * p.share_bps / 10000 AS before_cents,
-               (p.amount_cents - g.refunded_cents) * p.share_bps / 10000 AS after_cents
+        SELECT greatest(p.amount_cents - g.refunded_cents + g.amount_cents, 0) * p.share_bps / 10000 AS before_cents,
+               greatest(p.amount_cents - g.refunded_cents, 0) * p.share_bps / 10000 AS after_cents
     ) k
     WHERE k.after_cents < k.before_cents
 )

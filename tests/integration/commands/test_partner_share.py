@@ -15,7 +15,7 @@ import pytest_asyncio
 from commands.charges.pay import confirm_payments
 from commands.merchants.integrators import set_integrator
 from commands.money.partner_shares import post_shares
-from commands.money.reversals import BankReturn, book_reversals
+from commands.money.reversals import BankReturn, book_reversals, book_sent_refunds
 from commands.money.withdraw import NewWithdrawal, create_withdrawal
 from commands.sandbox_clock import advance_clock
 from domain.errors import Code, Refused
@@ -152,6 +152,27 @@ async def test_a_refund_that_fails_takes_nothing_back(pool: Pool, merchant: UUID
     await refunds(pool, merchant, [(charge_id, payment_id, 400)], failing=True)
     await post_partner_shares(pool)
     assert await ledger_of(pool, partner.account_id) == [("partner_share", 100)]
+
+
+async def test_money_sent_twice_for_one_payment_takes_its_share_back_once(
+    pool: Pool, merchant: UUID, known_differences: list[Difference]
+) -> None:
+    partner = await create_partner(pool, 1_000)
+    assert partner.account_id is not None
+    charge_id, payment_id = await paid(pool, merchant, 1_000, partner.integrador_code)
+    await refunds(pool, merchant, [(charge_id, payment_id, 700)], failing=True)
+    refund_id = await pool.fetchval("SELECT refund_id FROM refund WHERE charge_id = $1", charge_id)
+    await refunds(pool, merchant, [(charge_id, payment_id, 1_000)])
+    # The bank sent the refund that had failed here after all.
+    sent = BankReturn(
+        position=0, charge_id=charge_id, boleto_number=None, end_to_end_id="E1", refund_id=refund_id,
+        bank_id=refund_id.hex, return_id=None, amount_cents=700,
+    )  # fmt: skip
+    async with transaction(pool) as conn:
+        assert await book_sent_refunds(conn, [sent], now=datetime.now(UTC)) == 1
+    await post_partner_shares(pool)
+    assert await ledger_of(pool, partner.account_id) == [("partner_share", 100), ("partner_share", -100)]
+    await fold_totals(pool)
 
 
 async def test_taking_back_a_share_that_was_withdrawn_leaves_a_negative_balance(pool: Pool, merchant: UUID) -> None:

@@ -27,7 +27,9 @@ from tests.support.pages import serving
 from tests.support.partners import fold_totals
 from tests.support.wallet import insert_ledger_entry
 
-SETTINGS = settings_with(STAFF_TOTP_REQUIRED="0", BOLETO_FEE_CENTS="199", WITHDRAWAL_FEE_CENTS="100")
+SETTINGS = settings_with(
+    STAFF_TOTP_REQUIRED="0", PIX_FEE_CENTS_MAX="500", BOLETO_FEE_CENTS="199", WITHDRAWAL_FEE_CENTS="100"
+)
 TERMS = FeeTerms(pix_bps=100, pix_cents=5, withdrawal_cents=250)
 FIELDS: dict[str, Any] = {
     "pix_bps": "0,99", "pix_cents": "0,10", "pix_cents_min": "R$ 0,25", "pix_cents_max": "5", "boleto_cents": "0",

@@ -346,6 +346,11 @@ async def test_gauges_show_open_suspense_and_differences_in_the_books(workers: l
         for scope in ("account_id", "since", "until"):
             await conn.execute(_VERIFIED, f'{{"{scope}": "x"}}', datetime(2026, 1, 1, tzinfo=UTC))
         await conn.execute(_VERIFIED, "{}", None)
+        # Two events of the months that left the feed are not in the journal.
+        await conn.execute(
+            "UPDATE verification_part SET left_feed = -2 WHERE (verification_id, part) = ("
+            " SELECT verification_id, part FROM verification_part ORDER BY verification_id DESC, part LIMIT 1)"
+        )
         await conn.execute(
             "INSERT INTO seal (chain, last_id, rows, digest, sealed_at) VALUES ('journal', 1, 1, '', '2026-01-01'),"
             " ('journal', 2, 1, '', '2026-01-02'), ('audit', 3, 1, '', '2026-01-03')"
@@ -360,7 +365,7 @@ async def test_gauges_show_open_suspense_and_differences_in_the_books(workers: l
     assert gauge("quita_queue_waiting", cell="0", queue="suspense", mode="production") == 2
     oldest_s = gauge("quita_queue_oldest_seconds", cell="0", queue="suspense", mode="production")
     assert oldest_s == pytest.approx(2 * 3600, abs=120)
-    assert gauge("quita_verify_differences", cell="0") == differences
+    assert gauge("quita_verify_differences", cell="0") == differences + 2
     completed = gauge("quita_verify_completed_timestamp_seconds", cell="0") or 0
     assert abs(completed - datetime.now(UTC).timestamp()) < 60
     sealed = datetime(2026, 1, 2, tzinfo=UTC).timestamp()
@@ -378,10 +383,15 @@ async def test_the_books_are_verified_once_each_night_by_one_worker_slice_by_sli
 
     at(night - timedelta(hours=1))
     assert await verify_nightly(first) == 0, "it is before the hour of the verification"
+    at(night + timedelta(hours=1))
+    assert await verify_nightly(first) == 0, "it is after that hour"
+    at(night)
+    none = msgspec.structs.replace(first.settings.watching, verify_percent=0)
+    off = msgspec.structs.replace(first, settings=msgspec.structs.replace(first.settings, watching=none))
+    assert await verify_nightly(off) == 0, "it is switched off"
     begun = "SELECT count(*) FROM verification WHERE nightly"
     assert await first.pool.fetchval(begun) == 0
 
-    at(night)
     assert await verify_nightly(first) == 1
     assert await verify_nightly(second) == 0, "the other worker holds the lease"
     rounds = 1

@@ -177,9 +177,10 @@ async def test_a_released_refund_is_sent_once_though_a_worker_dies(env: Environm
 async def test_a_refund_staff_refuse_is_credited_back_and_can_be_requested_again(env: Environment) -> None:
     charge_id, refund_id = await begin_held_refund(env)
     _, other = await begin_held_refund(env)
-    with pytest.raises(Refused, match="VALIDATION_ERROR"):
-        async with transaction(env.pool) as conn:
-            await refuse_refund(conn, refund_id, by="bia", reason="", now=to_millisecond(utc_now()))
+    for decide, reason in ((refuse_refund, ""), (release_refund, "x" * 501)):
+        with pytest.raises(Refused, match="VALIDATION_ERROR"):
+            async with transaction(env.pool) as conn:
+                await decide(conn, refund_id, by="bia", reason=reason, now=to_millisecond(utc_now()))
     await refused(env, refund_id)
     assert await env.status(refund_id) == ("failed", "NOT_RELEASED")
     assert await env.balance() == 1000

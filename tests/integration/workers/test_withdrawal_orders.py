@@ -87,17 +87,19 @@ class Environment:
         self.bank = bank
         self.pool = context.pool
 
-    async def withdraw(self, cents: int = 1000, *, conn: Any = None, fees: FeeTerms = NO_FEES) -> UUID:
+    async def withdraw(
+        self, cents: int = 1000, *, conn: Any = None, grace_s: float = 0, fees: FeeTerms = NO_FEES
+    ) -> UUID:
         if conn is None:
             async with transaction(self.pool) as its_own:
-                return await self.withdraw(cents, conn=its_own, fees=fees)
+                return await self.withdraw(cents, conn=its_own, grace_s=grace_s, fees=fees)
         withdrawal_id = new_id()
         asked = NewWithdrawal(
             account_id=self.account, key=secrets.token_hex(8), fingerprint=bytes(32), withdrawal_id=withdrawal_id,
             amount_cents=cents, description="Saque nº 1", external_id=None, actor="test", request_id="test",
         )  # fmt: skip
         assert (
-            await create_withdrawal(conn, asked, now=to_millisecond(utc_now()), bank="001", grace_s=0, fees=fees)
+            await create_withdrawal(conn, asked, now=to_millisecond(utc_now()), bank="001", grace_s=grace_s, fees=fees)
             is not None
         )
         return withdrawal_id
@@ -210,10 +212,7 @@ def test_an_ended_withdrawal_keeps_its_status_unless_it_failed_and_was_sent() ->
 
 
 async def test_a_withdrawal_is_pending_until_its_order_is_due_and_is_then_sent(env: Environment) -> None:
-    withdrawal_id = await env.withdraw()
-    await env.pool.execute(
-        "UPDATE bank_order SET due_at = $2 WHERE order_id = $1", withdrawal_id, utc_now() + timedelta(seconds=60)
-    )
+    withdrawal_id = await env.withdraw(grace_s=3_600)
     assert await WithdrawalOrderWorker(env.context).drain() == 0
     assert await env.status(withdrawal_id) == ("pending", None)
     await env.run_worker()
@@ -790,6 +789,8 @@ async def test_the_daily_withdrawal_sends_everything_above_the_amount_to_keep(en
     assert await _run_daily(env, DAY) == 1
     assert await _withdrawals_made(env) == [(7_500, str(DAY))]
     assert await env.balance() == 2_500
+    due_at = await env.pool.fetchval("SELECT due_at FROM bank_order WHERE account_id = $1", env.account)
+    assert due_at == at(DAY, 19) + timedelta(seconds=env.context.settings.withdrawal_grace_s), "it can be cancelled"
     await env.run_worker()
     found = await env.pool.fetchval("SELECT doc FROM read_withdrawal WHERE account_id = $1", env.account)
     doc = msgspec.json.decode(found, type=WithdrawalDoc)
