@@ -244,6 +244,8 @@ async def test_choosing_a_payer_by_name_keeps_the_other_typed_fields(shop: Any) 
     assert offered_payers(both) == [
         (other.charge_id, "Joana Prado ***.444.777-** · Recife"), (newest.charge_id, f"João D'Ávila {MASK}"),
     ]  # fmt: skip
+    formerly = await owner.post(NEW, on=f"{NEW}?forma=boleto", **typed, payer_query="maria", buscar="pagador")
+    assert offered_payers(formerly) == offered_payers(seen), "a payer whose newest charge has another name"
     by_document = await owner.post(
         NEW, on=f"{NEW}?forma=boleto", **typed, payer_query="529.982.247-25", buscar="pagador"
     )
