@@ -253,7 +253,7 @@ async def test_choosing_a_payer_by_name_keeps_the_other_typed_fields(shop: Any) 
     recent = await owner.post(NEW, on=f"{NEW}?forma=boleto", **{**typed, "payer_name": ""}, buscar="pagador")
     assert offered_payers(recent) == offered_payers(both)
     nobody = await owner.post(NEW, on=f"{NEW}?forma=boleto", **typed, payer_query="zé", buscar="pagador")
-    assert (offered_payers(nobody), "Nenhum pagador com este nome" in nobody.text) == ([], True)
+    assert (offered_payers(nobody), "Nenhum pagador com este nome nas 2.000" in nobody.text) == ([], True)
 
     form = await owner.post(NEW, form=seen, **typed, payer_query="joao avila", pagador=newest.charge_id)
     wanted = {
