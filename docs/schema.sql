@@ -749,7 +749,7 @@ CREATE TABLE program_payout (
     payouts integer NOT NULL,
     amount_cents bigint NOT NULL,
     since timestamp with time zone NOT NULL,
-    client_id text NOT NULL,
+    client_ids text[] NOT NULL,
     due_at timestamp with time zone NOT NULL,
     CONSTRAINT program_payout_account_id_fkey FOREIGN KEY (account_id) REFERENCES account(account_id),
     CONSTRAINT program_payout_kind_check CHECK (kind = ANY (ARRAY['refund'::text, 'withdrawal'::text])),

@@ -67,6 +67,8 @@ class Settings(Struct, frozen=True, kw_only=True, repr_omit_defaults=True):
     """Prepared statements kept by each connection; 0 with DATABASE_PREPARED=0, which PgBouncer before 1.21 needs."""
     cell: int
     """CELL: the number of the cell (runtime/cells) that a worker works for; 0, home, unless given."""
+    cell_name: str = ""
+    """Its name in the directory; empty at home."""
     directory_url: str
     """DATABASE_URL as given, even where `database_url` is another cell's: home's, with the directory of cells."""
     redis_url: str

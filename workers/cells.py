@@ -31,7 +31,7 @@ async def enter_own_cell(settings: Settings) -> Settings:
     if cell is None:
         raise WrongCell(f"the directory has no cell {settings.cell} (CELL)")
     enter_cell(cell.number)
-    return settings_of(settings, cell.number, cell.addresses)
+    return settings_of(settings, cell, cell.addresses)
 
 
 async def end_when_moved(settings: Settings, stopping: asyncio.Event) -> None:

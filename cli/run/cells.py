@@ -83,7 +83,7 @@ class ServedCell:
         self._requests_under_way = 0
         self._idle = asyncio.Event()
         self._idle.set()
-        self._settings = settings_of(settings, cell.number, addresses)
+        self._settings = settings_of(settings, cell, addresses)
         self._make = make
         self._pages = pages
         self._closing = asyncio.Event()

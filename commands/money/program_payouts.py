@@ -39,7 +39,7 @@ class _DuePayouts(Struct, frozen=True, gc=False):
     payouts: int
     amount_cents: int
     since: datetime
-    client_id: str
+    client_ids: list[str]
 
 
 _note_payouts = sql.run("program_payout.note")
@@ -57,7 +57,9 @@ async def mail_payouts(conn: Connection, *, now: datetime, seal: Seal) -> int:
     """Write the mails that are due; returns how many."""
     due = await _take_due(conn, now=now, again_at=now + EVERY, limit=DUE_MAX)
     for each in due:
-        facts = {"count": str(each.payouts), "amount": brl(each.amount_cents), "by": f"credencial {each.client_id}"}
+        credentials = "credencial" if len(each.client_ids) == 1 else "credenciais"
+        by = f"{credentials} {', '.join(each.client_ids)}"
+        facts = {"count": str(each.payouts), "amount": brl(each.amount_cents), "by": by}
         if each.payouts > 1:
             facts["since"] = moment(each.since)
         await mail_owners(conn, each.account_id, _KINDS[each.kind], facts, now=now, seal=seal)

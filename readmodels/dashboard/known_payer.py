@@ -49,7 +49,7 @@ class _ChargePayerRow(Struct, frozen=True):
 
 _find_payer = sql.maybe("dashboard.payer", bytes)
 _find_charges_of_payer = sql.many("dashboard.charges_of_payer", _ChargePayerRow)
-_find_newest_payers = sql.many("dashboard.newest_payers", _ChargePayerRow)
+_find_newest = sql.many("found_charge.newest_with_payer", _ChargePayerRow)
 read_payer = msgspec.json.Decoder(KnownPayer).decode
 
 
@@ -85,19 +85,22 @@ async def payer_with_document(conn: Connection, document: str, owner: Owner, *, 
 
 
 async def search_payers_by_name(conn: Connection, owner: Owner, text: str, *, seal: Seal) -> list[PayerChoice]:
-    """The payers of the newest LOOKED_MAX charges whose name contains each word of `text`, whatever the accents, newest
-    first; at most CHOICES_MAX. Without a word, every payer matches."""
+    """The payers whose name in one of the newest LOOKED_MAX charges contains each word of `text`, whatever the accents,
+    newest first; at most CHOICES_MAX. Without a word, every payer matches."""
     words = folded(text).split()
-    rows = await _find_newest_payers(conn, account_id=owner.account_id, test=owner.test, looked=LOOKED_MAX)
-    choices: list[PayerChoice] = []
+    rows = await _find_newest(conn, account_id=owner.account_id, test=owner.test, looked=LOOKED_MAX)
+    newest: dict[str, PayerChoice] = {}  # by document
+    found: dict[str, PayerChoice] = {}
     for start in range(0, len(rows), OPENED_AT_ONCE):
-        batch = rows[start : start + OPENED_AT_ONCE]
-        candidates = [choice for row in batch if (choice := _payer_choice(row, seal)) is not None]
-        choices += [each for each in candidates if all(word in folded(each.name) for word in words)]
-        if len(choices) >= CHOICES_MAX:
+        for row in rows[start : start + OPENED_AT_ONCE]:
+            if (payer := _payer_choice(row, seal)) is not None:
+                choice = newest.setdefault(payer.document, payer)
+                if all(word in folded(payer.name) for word in words):
+                    found[payer.document] = choice
+        if len(found) >= CHOICES_MAX:
             break
         await asyncio.sleep(0)
-    return choices[:CHOICES_MAX]
+    return list(found.values())[:CHOICES_MAX]
 
 
 async def search_payers_by_document(conn: Connection, owner: Owner, document: str, *, seal: Seal) -> list[PayerChoice]:

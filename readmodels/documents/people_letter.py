@@ -180,10 +180,20 @@ NOTICE_KINDS: Final = frozenset(_NOTICE_TEXTS)
 
 
 def security_letter(
-    *, kind: str, at: datetime, facts: Mapping[str, str], account: str, app_url: str, staff: bool, last: bool = False
+    *,
+    kind: str,
+    at: datetime,
+    facts: Mapping[str, str],
+    account: str,
+    app_url: str,
+    staff: bool,
+    cell: str = "",
+    last: bool = False,
 ) -> Letter:
-    """The notice of an action: what, when, by whom and from where. Facts are shown in the order of _FACT_LABELS."""
+    """The notice of an action: what, when, by whom and from where. Facts are shown in the order of _FACT_LABELS. `cell`
+    is the name of a cell other than home: its staff cannot sign in on the page that leads to home."""
     heading, lead = _NOTICE_TEXTS[kind]
+    platform = f"/plataforma/entrar?celula={cell}" if cell else "/plataforma"
     shown_facts = [("Quando", moment(at))] if staff else [("Conta", account), ("Quando", moment(at))]
     for name, label in _FACT_LABELS.items():
         if facts.get(name):
@@ -193,7 +203,7 @@ def security_letter(
         heading=heading,
         lead=lead,
         facts=tuple(shown_facts),
-        link=("Abrir a plataforma", f"{app_url}/plataforma") if staff else ("Abrir o painel", f"{app_url}/painel"),
+        link=("Abrir a plataforma", app_url + platform) if staff else ("Abrir o painel", f"{app_url}/painel"),
         merchant="" if staff else account,
         closing=(_CLOSING_OF_STAFF if staff else _CLOSING, *((_LAST,) if last else ())),
     )

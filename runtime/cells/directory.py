@@ -109,13 +109,14 @@ def owner_of_number(control: int, blocks: Sequence[NumberBlock]) -> int:
     return next((block.number for block in blocks if block.first <= control <= block.last), HOME)
 
 
-def settings_of(settings: Settings, number: int, addresses: Addresses) -> Settings:
+def settings_of(settings: Settings, cell: Cell, addresses: Addresses) -> Settings:
     """The settings of a process of the cell at these addresses: its database, its standby, its reports, its Redis."""
     return replace(
         settings,
-        cell=number,
+        cell=cell.number,
+        cell_name=cell.name,
         database_url=addresses.database_url,
         database_report_url=addresses.report_url,
         database_read_url=addresses.read_url,
-        redis_url=redis_of(settings.redis_url, number),
+        redis_url=redis_of(settings.redis_url, cell.number),
     )

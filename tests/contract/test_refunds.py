@@ -459,7 +459,7 @@ async def test_only_refunds_by_an_api_credential_to_a_pix_key_are_noted_for_mail
     env: Environment, servers: Any
 ) -> None:
     account_id, client_id = env.api.first.account_id, env.api.first.production.client_id
-    noted = "SELECT kind, payouts, amount_cents, client_id FROM program_payout WHERE account_id = $1"
+    noted = "SELECT kind, payouts, amount_cents, client_ids FROM program_payout WHERE account_id = $1"
     await env.refund(await env.boleto(), "5.00", destination=DESTINATION)
     assert await env.pool.fetch(noted, account_id) == [], "a sandbox refund moves no real money"
     token = await env.api.token(mode="production")
@@ -472,12 +472,14 @@ async def test_only_refunds_by_an_api_credential_to_a_pix_key_are_noted_for_mail
         assert (await env.ask(back, {"amount": "9.00", **more}, token=token)).status == 201
     refused = await env.ask(charge_id, {"amount": "900.00", "destination": DESTINATION}, token=token)
     assert refused.code() == "REFUND_EXCEEDS"
-    assert [tuple(row) for row in await env.pool.fetch(noted, account_id)] == [("refund", 2, 350, client_id)]
+    assert [tuple(row) for row in await env.pool.fetch(noted, account_id)] == [("refund", 2, 350, [client_id])]
     # Concurrent refunds are noted in one batch.
-    payouts = [ProgramPayout(account_id, cents, "another") for cents in (40, 60)]
+    payouts = [ProgramPayout(account_id, cents, f"other-{cents}") for cents in (40, 60)]
     async with transaction(env.pool) as conn:
         await note_payouts(conn, REFUND, payouts, now=datetime.now(UTC))
-    assert [tuple(row) for row in await env.pool.fetch(noted, account_id)] == [("refund", 4, 450, "another")]
+    assert [tuple(row) for row in await env.pool.fetch(noted, account_id)] == [
+        ("refund", 4, 450, sorted([client_id, "other-40", "other-60"]))
+    ]
 
 
 async def test_a_boleto_paid_by_pix_is_returned_to_the_paying_account(env: Environment) -> None:

@@ -17,7 +17,7 @@ import pytest_asyncio
 from banks.simulated.bank import PRODUCTION, SimulatedBank
 from banks.simulated.returns import ReturnRules
 from commands.merchants.merchants import MerchantCreated, create_merchant
-from commands.money.program_payouts import REFUND, ProgramPayout, note_payouts
+from commands.money.program_payouts import REFUND, WITHDRAWAL, ProgramPayout, note_payouts
 from commands.money.reversals import BankReturn, book_reversals
 from commands.people.tell import SecurityMail
 from commands.webhooks.endpoint import choose_kinds, set_endpoint
@@ -614,12 +614,14 @@ async def test_owners_are_mailed_about_withdrawals_by_a_credential_at_once_then_
         env.account_id,
     )
     assert since + timedelta(minutes=10) > first_at, "the first withdrawal was mailed"
-    for _ in range(2):
-        await env.withdraw("2.00")
+    await env.withdraw("2.00")
+    async with transaction(env.pool) as conn:
+        await note_payouts(conn, WITHDRAWAL, [ProgramPayout(env.account_id, 200, "another")], now=began)
     assert await mails_written_by(began + timedelta(minutes=59)) == []
     ((kind, facts),) = await mails_written_by(began + timedelta(minutes=61))
     assert facts["since"] == moment(since), "the time of the first withdrawal since the last mail"
     assert (kind, facts["count"], facts["amount"]) == ("program.withdrawals", "3", brl(600))
+    assert facts["by"] == f"credenciais {', '.join(sorted(['another', env.record.production.client_id]))}"
     letter = security_letter(kind=kind, at=began, facts=facts, account="Loja", app_url="https://app", staff=False)
     assert {"Quantidade", "Valor", "Desde", "Quem fez"} <= set(dict(letter.facts))
     assert await mails_written_by(began + timedelta(hours=9)) == []
@@ -631,3 +633,6 @@ async def test_owners_are_mailed_about_withdrawals_by_a_credential_at_once_then_
     assert {kind: (facts["count"], facts["amount"]) for kind, facts in written} == {
         "program.refunds": ("2", brl(75)), "program.withdrawals": ("1", brl(200))
     }, "an hour without mails has passed"  # fmt: skip
+    assert {kind: facts["by"] for kind, facts in written} == {
+        "program.refunds": "credencial another", "program.withdrawals": by
+    }, "a credential is named in the mail about its own payouts only"  # fmt: skip

@@ -10,6 +10,7 @@ from typing import Any, Final, TypeVar
 
 from litestar.response import Response, Stream
 
+from domain.brazilian import thousands
 from domain.instants import day_of
 from readmodels.reports.csv_lines import BOM, CONTENT_TYPE, Field, csv_line
 from web.painel.page_request import PAGE_HEADERS, PageRequest
@@ -17,7 +18,7 @@ from web.painel.page_request import PAGE_HEADERS, PageRequest
 ROWS: Final = 500
 """Rows of one page: some 20 ms of work, after which the process serves other requests."""
 ROWS_MAX: Final = 5_000_000
-_TRUNCATED: Final = f"Limite de {ROWS_MAX} linhas: use um filtro de datas para ver o resto."
+_TRUNCATED: Final = f"Limite de {thousands(ROWS_MAX)} linhas: use um filtro de datas para ver o resto."
 
 Item = TypeVar("Item")
 Columns = Mapping[str, Callable[[Item], Field]]

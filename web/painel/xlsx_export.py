@@ -17,6 +17,7 @@ from typing import IO, Any, Final, TypeVar
 
 from litestar.response import Response, Stream
 
+from domain.brazilian import thousands
 from domain.instants import SAO_PAULO
 from readmodels.reports.csv_lines import BasisPoints, Cents, Field
 from web.painel.csv_export import Columns, attachment
@@ -24,7 +25,7 @@ from web.painel.page_request import PAGE_HEADERS, PageRequest
 
 ROWS_MAX: Final = 100_000
 MEDIA_TYPE: Final = "application/vnd.openxmlformats-officedocument.spreadsheetml.sheet"
-_TRUNCATED: Final = f"Limite de {ROWS_MAX} linhas: use um filtro de datas, ou baixe o CSV."
+_TRUNCATED: Final = f"Limite de {thousands(ROWS_MAX)} linhas: use um filtro de datas, ou baixe o CSV."
 _CHUNK_BYTES: Final = 256 * 1024
 _WIDTH: Final = 20  # characters
 _FOLDER: Final = "quita-sheet-"

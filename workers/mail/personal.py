@@ -25,7 +25,7 @@ async def personal_letter(
         notice = msgspec.json.decode(about, type=SecurityMail)
         return security_letter(
             kind=notice.kind, at=notice.at, facts=notice.facts, account=account, app_url=context.settings.app_url,
-            staff=account_id is None, last=notice.last,
+            staff=account_id is None, cell=context.settings.cell_name, last=notice.last,
         )  # fmt: skip
     link_request = msgspec.json.decode(about, type=LinkPurpose)
     async with transaction(context.pool) as conn:

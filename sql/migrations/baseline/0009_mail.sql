@@ -111,9 +111,9 @@ CREATE TABLE program_payout (
     kind          text NOT NULL CHECK (kind IN ('refund', 'withdrawal')),
     payouts       integer NOT NULL,
     amount_cents  bigint NOT NULL,
-    -- The instant of the first payout, and the credential of the last.
+    -- The instant of the first payout, and the credentials of all.
     since         timestamptz NOT NULL,
-    client_id     text NOT NULL,
+    client_ids    text[] NOT NULL,
     due_at        timestamptz NOT NULL,
     PRIMARY KEY (account_id, kind)
 );

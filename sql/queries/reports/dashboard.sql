@@ -100,25 +100,6 @@ WHERE r.account_id = :account_id AND r.test = :test AND r.payer_document_hash = 
 ORDER BY r.created_at DESC, r.charge_id DESC
 LIMIT :limit;
 
--- name: newest_payers
--- Index read_charge_page: the payers of the newest :looked charges, each once, by their newest charge, newest first.
--- The number of rows read is bounded whether or not charges name their payers. One probe of charge's key for each
--- payer.
-SELECT p.charge_id, c.payer_sealed
-FROM (
-    SELECT DISTINCT ON (newest.payer_document_hash) newest.charge_id, newest.created_at
-    FROM (
-        SELECT charge_id, created_at, payer_document_hash FROM read_charge
-        WHERE account_id = :account_id AND test = :test
-        ORDER BY created_at DESC, charge_id DESC
-        LIMIT :looked
-    ) AS newest
-    WHERE newest.payer_document_hash IS NOT NULL
-    ORDER BY newest.payer_document_hash, newest.created_at DESC, newest.charge_id DESC
-) AS p
-JOIN charge c ON c.charge_id = p.charge_id AND c.account_id = :account_id AND c.payer_sealed IS NOT NULL
-ORDER BY p.created_at DESC, p.charge_id DESC;
-
 -- name: life
 -- Index journal_of_charge. The latest :limit journal rows of a charge after its creation, oldest first. The caller has
 -- checked that the charge belongs to the account; the statement checks it again.

@@ -19,6 +19,7 @@ import pytest
 import pytest_asyncio
 from joserfc import jws
 from joserfc.jwk import KeySet
+from msgspec.structs import replace
 
 from banks.banco_do_brasil.nosso_numero import number_at_bank
 from banks.protocol import Done
@@ -31,6 +32,7 @@ from commands.merchants.account_export import AccountNotReady, export_account
 from commands.people.invitations import invite
 from commands.people.links import LinkPurpose, make_link
 from commands.people.staff import add_staff
+from commands.people.tell import SecurityMail
 from commands.webhooks.endpoint import set_endpoint
 from domain.errors import Code, Refused
 from domain.mode import Mode
@@ -46,8 +48,10 @@ from tests.support.banking import BANK, SECRET_KEY, make_account, make_charges, 
 from tests.support.cells import Cells, open_cells, second_server
 from tests.support.database import own_database, owner_of
 from tests.support.in_process import Reply, envelope
+from workers.cells import enter_own_cell
 from workers.incoming.boleto_payments import Unbooked, suspend_unknown
 from workers.incoming.pix_payments import book_pix
+from workers.mail.personal import personal_letter
 from workers.orders.pix import PixOrderWorker
 
 ALA, BELA = 1, 2
@@ -338,11 +342,20 @@ async def test_what_a_sandbox_qr_code_leads_to_is_signed_with_a_key_of_the_set_i
         jws.deserialize_compact(signed, keys, algorithms=["ES256"])  # raises when the key is another one
 
 
-async def test_staff_sign_in_to_the_cell_that_they_name(cells: Cells) -> None:
+async def test_staff_sign_in_to_the_cell_that_they_name_or_whose_mail_leads_there(cells: Cells, servers: Any) -> None:
     email, password = f"equipe.{secrets.token_hex(3)}@example.com", secrets.token_urlsafe(12)
     async with cells.pool(ALA) as pool, pool.acquire() as conn:
         await add_staff(conn, email, hash_password(password), role="admin", now=datetime.now(UTC))
-    form = await cells.api.get("/plataforma/entrar?celula=ala", token=None)
+    async with cells.pool(ALA) as pool, worker_context(pool, servers.redis_url, None) as context:
+        with in_cell(ALA):
+            context.settings = await enter_own_cell(replace(cells.settings, cell=ALA))
+        about = msgspec.json.encode(SecurityMail("session.new_device", datetime.now(UTC), {}))
+        letter = await personal_letter(
+            context, mail_id=new_id(), account_id=None, kind="security", to=email, about=about, account="Quita"
+        )
+    assert letter is not None
+    assert letter.link is not None
+    form = await cells.api.get(letter.link[1].removeprefix(cells.settings.app_url), token=None)
     cookies = b"; ".join(value.split(b";")[0] for name, value in form.headers if name == b"set-cookie")
     assert b"celula=ala" in cookies
     csrf = form.body.decode().partition('name="csrf" value="')[2].partition('"')[0]

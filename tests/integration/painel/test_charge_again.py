@@ -244,6 +244,8 @@ async def test_choosing_a_payer_by_name_keeps_the_other_typed_fields(shop: Any) 
     assert offered_payers(both) == [
         (other.charge_id, "Joana Prado ***.444.777-** · Recife"), (newest.charge_id, f"João D'Ávila {MASK}"),
     ]  # fmt: skip
+    formerly = await owner.post(NEW, on=f"{NEW}?forma=boleto", **typed, payer_query="maria", buscar="pagador")
+    assert offered_payers(formerly) == offered_payers(seen), "a payer whose newest charge has another name"
     by_document = await owner.post(
         NEW, on=f"{NEW}?forma=boleto", **typed, payer_query="529.982.247-25", buscar="pagador"
     )
@@ -251,7 +253,7 @@ async def test_choosing_a_payer_by_name_keeps_the_other_typed_fields(shop: Any) 
     recent = await owner.post(NEW, on=f"{NEW}?forma=boleto", **{**typed, "payer_name": ""}, buscar="pagador")
     assert offered_payers(recent) == offered_payers(both)
     nobody = await owner.post(NEW, on=f"{NEW}?forma=boleto", **typed, payer_query="zé", buscar="pagador")
-    assert (offered_payers(nobody), "Nenhum pagador com este nome" in nobody.text) == ([], True)
+    assert (offered_payers(nobody), "Nenhum pagador com este nome nas 2.000" in nobody.text) == ([], True)
 
     form = await owner.post(NEW, form=seen, **typed, payer_query="joao avila", pagador=newest.charge_id)
     wanted = {

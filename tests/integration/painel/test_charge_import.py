@@ -313,7 +313,7 @@ async def test_faults_of_a_sheet_are_reported_by_row_and_column_and_nothing_is_c
         (b"tipo;valor;saldo\npix;1;2\n", "Coluna desconhecida: saldo"),
         (b"tipo;valor;valor\npix;1;2\n", "duas colunas"),
         (b'tipo;valor\npix;"1\n', "aspas"),
-        (("tipo;valor\npix;1\na" + "\u0301\u0323" * 2_048 + ";1").encode(), "campo da linha 3 tem mais de 4096"),
+        (("tipo;valor\npix;1\na" + "\u0301\u0323" * 2_048 + ";1").encode(), "campo da linha 3 tem mais de 4.096"),
         (b"tipo;valor\npi\0x;1\n", "não é um CSV: salve"),
         (b"tipo;valor\n" + b"pix;1\n" * (ROWS_MAX + 1), f"até {ROWS_MAX}"),
         (b"tipo;valor\n" + b"pix;1 " * 25_000, "KB"),

@@ -232,7 +232,9 @@ async def test_one_box_ticks_every_charge_of_the_page(browser: Browser) -> None:
     assert await browser.evaluate(ticked) == [count, count, False]
 
 
-async def test_tables_of_money_need_no_sideways_scrolling_on_phones_and_tablets(browser: Browser, pool: Pool) -> None:
+async def test_tables_of_money_need_no_sideways_scrolling_on_phones_tablets_and_laptops(
+    browser: Browser, pool: Pool
+) -> None:
     merchant = await a_merchant(pool, "Padaria Aurora")
     books = Books(pool, merchant.account_id, Seal(SETTINGS.secret_key))
     for cents, reference in ((88_00, None), (10_000_00, "venda-cancelada"), (4_850_00, "venda-grande")):
@@ -249,7 +251,7 @@ async def test_tables_of_money_need_no_sideways_scrolling_on_phones_and_tablets(
         cookie = {"name": "painel", "url": browser.address, "httpOnly": True}
         await browser.command("Network.setCookie", value=owner.cookie(), **cookie)
         try:
-            for width in (390, 768, 1024, 1440):
+            for width in (390, 768, 1024, 1152, 1280):
                 await browser.screen(width)
                 for path in ("", "/cobrancas", "/pagamentos", "/extrato", "/extrato/dias", "/devolucoes"):
                     await browser.open(f"/painel{path}")

@@ -10,6 +10,7 @@ from uuid import UUID
 
 from msgspec import Struct
 
+from domain.brazilian import thousands
 from domain.documents import masked, well_formed, without_marks
 from domain.identifiers import parse_id
 from domain.payer import NAME_MAX
@@ -38,7 +39,8 @@ _CHOICE: Final = "pagador"
 _FOUND_BY_DOCUMENT: Final = "Dados da cobrança mais recente deste pagador. Confira antes de criar."
 _NO_SUCH_DOCUMENT: Final = "Nenhuma cobrança com este CPF ou CNPJ ainda: preencha os dados."
 _NO_SUCH_NAME: Final = (
-    f"Nenhum pagador com este nome nas {LOOKED_MAX} cobranças mais recentes. Pelo CPF ou CNPJ a busca é em todas."
+    f"Nenhum pagador com este nome nas {thousands(LOOKED_MAX)} cobranças mais recentes. Pelo CPF ou CNPJ a busca é em "
+    "todas."
 )
 
 

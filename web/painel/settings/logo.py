@@ -7,6 +7,7 @@ from typing import Any, Final
 from litestar.response import Response
 
 from commands.merchants.profile.logo import StoredLogo, remove_logo, set_logo
+from domain.brazilian import thousands
 from domain.errors import Code, Refused
 from domain.merchants.logo import SENT_BYTES_MAX, SENT_SIDE_MAX, SENT_SIDE_MIN
 from web.painel.page_request import PageRequest
@@ -20,7 +21,7 @@ _FAULTS: Final = {
     "bytes": f"O arquivo tem mais de {MEGABYTES_MAX} MB.",
     "kind": "Este arquivo não é uma imagem PNG ou JPEG que possamos ler.",
     "size": (
-        f"A imagem precisa ter de {SENT_SIDE_MIN} a {SENT_SIDE_MAX} pixels de lado, até 4 milhões ao todo, "
+        f"A imagem precisa ter de {SENT_SIDE_MIN} a {thousands(SENT_SIDE_MAX)} pixels de lado, até 4 milhões ao todo, "
         "e não pode ser uma faixa estreita demais."
     ),
     "blank": "No papel branco esta imagem não aparece. Envie uma versão com cores escuras.",

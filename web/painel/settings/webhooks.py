@@ -20,6 +20,7 @@ from commands.webhooks.endpoint import (
     set_endpoint,
 )
 from commands.webhooks.trial import send_trial
+from domain.brazilian import thousands
 from domain.errors import Code, Refused
 from domain.events import DEFAULT_KINDS, EventKind
 from domain.pix.end_to_end import TAIL_BYTES
@@ -32,7 +33,7 @@ from web.painel.page_request import PageRequest
 
 _PATH = "/painel/webhooks"
 FAULTS: Final = {
-    AddressFault.LENGTH: f"O endereço precisa ter de 1 a {URL_LENGTH_MAX} caracteres.",
+    AddressFault.LENGTH: f"O endereço precisa ter de 1 a {thousands(URL_LENGTH_MAX)} caracteres.",
     AddressFault.CHARACTERS: "O endereço não pode ter espaços nem barras invertidas.",
     AddressFault.NO_URL: "Isso não é um endereço da web.",
     AddressFault.SCHEME_OR_HOST: "O endereço precisa começar com https:// e ter um nome.",

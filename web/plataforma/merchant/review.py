@@ -6,6 +6,7 @@ from litestar.exceptions import ClientException, NotFoundException
 from litestar.response import Response
 
 from commands.merchants.registration_review import NOTE_MAX, check_item, uncheck_item, write_note
+from domain.brazilian import thousands
 from domain.errors import Code, Refused
 from readmodels.dashboard.registration_review import ReviewItem
 from web.painel.page_request import PageRequest
@@ -38,7 +39,7 @@ async def note(request: PageRequest) -> Response[Any]:
     except Refused as refused:
         if refused.code is not Code.VALIDATION_ERROR:
             raise
-        fault = f"Escreva a observação, com até {NOTE_MAX} caracteres."
+        fault = f"Escreva a observação, com até {thousands(NOTE_MAX)} caracteres."
         return await merchant_view(request, fault=fault, fault_of=OF_NOTE, reason=text)
     return request.go(f"/plataforma/lojas/{account_id}", done="anotado")
 

@@ -15,7 +15,7 @@ from typing import Final
 
 from msgspec import Struct
 
-from domain.brazilian import iso_day
+from domain.brazilian import iso_day, thousands
 from web.painel.charges.boleto_terms import DEFAULTS
 from web.painel.charges.sheets.fault import SheetFault
 from web.painel.charges.sheets.workbook import TEXT_MAX, Value, is_workbook, read_workbook
@@ -96,7 +96,7 @@ def read_sheet(raw: bytes) -> list[SheetRow]:
     if not filled_lines:
         raise SheetFault("Não há nenhuma linha abaixo dos títulos.")
     if len(filled_lines) > ROWS_MAX:
-        raise SheetFault(f"São {len(filled_lines)} linhas; cada arquivo leva até {ROWS_MAX}: divida-o.")
+        raise SheetFault(f"São {thousands(len(filled_lines))} linhas; cada arquivo leva até {ROWS_MAX}: divida-o.")
     return [SheetRow(number, _form_fields(names, line)) for number, line in filled_lines]
 
 
@@ -127,7 +127,7 @@ def _read_csv(raw: bytes) -> list[list[str]]:
     for number, line in enumerate(lines, 1):
         # Unicode normalization takes time quadratic in the number of accents, and holds the GIL meanwhile.
         if any(len(each) > TEXT_MAX for each in line):
-            raise SheetFault(f"Um campo da linha {number} tem mais de {TEXT_MAX} caracteres.")
+            raise SheetFault(f"Um campo da linha {number} tem mais de {thousands(TEXT_MAX)} caracteres.")
     return lines
 
 

@@ -14,6 +14,7 @@ from decimal import Decimal
 from typing import Any, Final
 from zipfile import ZIP_DEFLATED, ZIP_STORED, ZipFile
 
+from domain.brazilian import thousands
 from web.painel.charges.sheets.fault import SheetFault
 
 Value = str | Decimal | date
@@ -114,7 +115,9 @@ def _read_lines(raw: bytes, *, values: bool) -> Iterator[list[Value]]:
         sheet.reset_dimensions()
         for number, cells in enumerate(sheet.iter_rows(max_col=COLUMNS_MAX + 1), 1):
             if number > LINES_MAX:
-                raise SheetFault(f"A primeira folha passa de {LINES_MAX} linhas: apague as vazias, ou copie as outras.")
+                raise SheetFault(
+                    f"A primeira folha passa de {thousands(LINES_MAX)} linhas: apague as vazias, ou copie as outras."
+                )
             line = [_cell_value(cell) for cell in cells]
             if line[COLUMNS_MAX:] not in ([], [""]):
                 raise SheetFault(f"A primeira folha tem mais de {COLUMNS_MAX} colunas.")
@@ -142,7 +145,7 @@ def _cell_value(cell: Any) -> Value:
             return str(cell.value)
     text = str(cell.value)
     if len(text) > TEXT_MAX:
-        raise SheetFault(f"A célula {cell.coordinate} tem mais de {TEXT_MAX} caracteres.")
+        raise SheetFault(f"A célula {cell.coordinate} tem mais de {thousands(TEXT_MAX)} caracteres.")
     return text
 
 
