@@ -13,7 +13,6 @@ from commands.people.audit import write_audit_entry
 from readmodels.dashboard.staff_search import FOUND_MAX, Results, search_everywhere
 from runtime.postgres import transaction
 from web.cells import CellPages
-from web.painel.fields import CONTROL_CHARACTERS
 from web.painel.labels import KYC, KYC_CHIPS
 from web.painel.page_request import PageRequest
 from web.plataforma.cells.ask import ask_cells
@@ -29,7 +28,7 @@ async def show(request: PageRequest) -> Response[Any]:
 
 async def search(request: PageRequest) -> Response[Any]:
     text = request.field("q")
-    if not 0 < len(text) <= TEXT_MAX or CONTROL_CHARACTERS.search(text):
+    if not 0 < len(text) <= TEXT_MAX or not text.isprintable():
         return _page(request, fault=f"Escreva o que procurar, com até {TEXT_MAX} caracteres.")
     # Not with the reports' database role, which may not read fingerprints.
     if not request.cells:
