@@ -91,6 +91,8 @@ LANES: Final[dict[str, str]] = {
     "idle": "Sem entregas ainda", "open": "Funcionando", "strained": "Funcionando, com falhas recentes",
     "broken": "Com falhas, tentando de novo", "paused": "Pausada",
 }
+# The same states where a page names the webhook, and not its deliveries.
+WEBHOOKS: Final[dict[str, str]] = {**LANES, "broken": "Com falhas", "paused": "Pausado"}
 PAUSED: Final[dict[str, str]] = {
     "no_success": "nenhuma entrega aceita por muito tempo", "gone": "seu servidor respondeu 410 (não existe mais)",
 }
