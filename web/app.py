@@ -97,7 +97,6 @@ def make_app(
     settings: Settings | None = None,
     *,
     pool: Pool | None = None,
-    now: Callable[[], datetime] = utc_now,
     openapi: bytes = b"",
 ) -> Litestar:
     """The application. Without `settings` they are read from the environment; without `pool` the application opens its
@@ -119,7 +118,7 @@ def make_app(
             *FRONT_HANDLERS,
             *FILE_HANDLERS,
         ],
-        lifespan=[lifespan(settings, pool=pool, now=now, openapi=openapi)],
+        lifespan=[lifespan(settings, pool=pool, now=utc_now, openapi=openapi)],
         exception_handlers={Exception: _error_page, HTTPException: _error_page},
         openapi_config=None,
         logging_config=None,

@@ -5,7 +5,6 @@ only `quita up` does. They answer only requests from this machine, addressed to 
 and not sent through a proxy or tunnel, whose requests would come from this machine too. Other requests get 404.
 """
 
-from collections.abc import Mapping
 from ipaddress import ip_address
 from typing import Any, Final
 from urllib.parse import urlsplit
@@ -90,8 +89,7 @@ async def show_file(request: AnyRequest, mail_id: FromPath[UUID], position: From
     if not 0 <= position < len(mail.files):
         raise NotFoundException
     file = mail.files[position]
-    headers: Mapping[str, str] = {"Content-Disposition": "attachment"}
-    return Response(file.content, media_type=file.media_type, headers=dict(headers))
+    return Response(file.content, media_type=file.media_type, headers={"Content-Disposition": "attachment"})
 
 
 MAIL_HANDLERS: list[ControllerRouterHandler] = [ask_to_stop, stop_mails, show_list, show_one, show_html, show_file]

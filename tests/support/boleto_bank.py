@@ -99,13 +99,13 @@ class RunningBoletoBank:
 
 
 @asynccontextmanager
-async def running_boleto_bank(pool: Pool, *, token_life_s: int = 600) -> AsyncIterator[RunningBoletoBank]:
+async def running_boleto_bank(pool: Pool) -> AsyncIterator[RunningBoletoBank]:
     port = free_port()
     url = f"http://127.0.0.1:{port}"
     seal = Seal(bytes.fromhex(SECRET_KEY))
     bank = SimulatedBank(pool, seal, world=PRODUCTION, url=url, now=utc_now)
     signer = await open_signer(pool, seal, jku=url + JWKS_PATH, now=utc_now())
-    wire = Wire(bank, signer, Access(**CLIENT, token_key=b"k" * 32, token_life_s=token_life_s), slow_s=0.3)
+    wire = Wire(bank, signer, Access(**CLIENT, token_key=b"k" * 32, token_life_s=600), slow_s=0.3)
     boletos = BoletoWire(wire, bank.boletos, signer, AGREEMENT)
     async with AsyncExitStack() as opened:
         http = await opened.enter_async_context(aiohttp.ClientSession(cookie_jar=aiohttp.DummyCookieJar()))

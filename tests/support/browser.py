@@ -80,8 +80,8 @@ class Tab:
         await self.command("Page.navigate", url=address)
         await self.until("window.left === undefined && document.readyState === 'complete'")
 
-    async def screen(self, width: int, *, height: int = 900, scale: float = 1, scheme: str = "light") -> None:
-        size = {"width": width, "height": height, "deviceScaleFactor": scale, "mobile": width < 600}
+    async def screen(self, width: int, *, height: int = 900, scheme: str = "light") -> None:
+        size = {"width": width, "height": height, "deviceScaleFactor": 1, "mobile": width < 600}
         await self.command("Emulation.setDeviceMetricsOverride", **size)
         await self.command(
             "Emulation.setEmulatedMedia",

@@ -7,11 +7,10 @@ from typing import Any
 from PIL import Image, ImageDraw
 
 
-def draw_logo(kind: str = "PNG", *, size: tuple[int, int] = (900, 300), colour: str = "", **saved: Any) -> bytes:
-    """Draw a logo: a disc and a bar with a margin, transparent (white in a JPEG) behind. Without `colour`, each call
-    draws another logo."""
-    colour = colour or f"#{secrets.token_hex(2)}20"
-    transparent = kind == "PNG"
+def draw_logo(kind: str = "PNG", *, size: tuple[int, int] = (900, 300), **saved: Any) -> bytes:
+    """Draw a logo: a disc and a bar with a margin, transparent (white in a JPEG) behind. Each call draws another
+    logo."""
+    colour, transparent = f"#{secrets.token_hex(2)}20", kind == "PNG"
     image = Image.new("RGBA" if transparent else "RGB", size, (0, 0, 0, 0) if transparent else "white")
     draw = ImageDraw.Draw(image)
     width, height = size

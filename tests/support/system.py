@@ -49,11 +49,8 @@ _SETTINGS_REMOVED = (
 class System:
     """A running system. `base_url`, `app_url`, `docs_url`, `bank_url` and `merchants` are those of dev.json."""
 
-    def __init__(
-        self, home: Path, *, env: Mapping[str, str] = {}, root: Path = ROOT, python: str = sys.executable
-    ) -> None:
+    def __init__(self, home: Path, *, env: Mapping[str, str] = {}) -> None:
         self.home = home
-        self.root = root
         port = env.get("PORT", "")
         self.port = int(port) if port.isdigit() else free_port()
         self.env = {name: value for name, value in os.environ.items() if name not in _SETTINGS_REMOVED}
@@ -61,7 +58,7 @@ class System:
             "QUITA_HOME": str(home),
             "PORT": str(self.port),
             "QUITA_FSYNC": "off",
-            "PYTHONPATH": str(root),
+            "PYTHONPATH": str(ROOT),
             # Production's stock of locations would take minutes of a core beside the tests, and the default minimum
             # stock 3 s of each start.
             "PIX_LOCATIONS_MIN": "500",
@@ -74,7 +71,6 @@ class System:
         }
         self.dev: dict[str, Any] = {}
         self.output = home.with_name(home.name + ".out")
-        self._python = python
         self._process: subprocess.Popen[bytes] | None = None
 
     def start(self) -> "System":
@@ -97,7 +93,7 @@ class System:
         (self.home / "dev.json").unlink(missing_ok=True)
         with self.output.open("ab") as out:
             self._process = subprocess.Popen(
-                [self._python, "-m", "cli.main", "up"], cwd=self.root, env=self.env, stdout=out, stderr=out,
+                [sys.executable, "-m", "cli.main", "up"], cwd=ROOT, env=self.env, stdout=out, stderr=out,
                 stdin=subprocess.DEVNULL, preexec_fn=child_setup(death_signal=signal.SIGTERM),
             )  # fmt: skip
 
@@ -170,7 +166,7 @@ class System:
     def quita(self, *arguments: str) -> "subprocess.CompletedProcess[str]":
         """Run a command of `quita` against this system."""
         return subprocess.run(
-            [self._python, "-m", "cli.main", *arguments], cwd=self.root, env=self.env,
+            [sys.executable, "-m", "cli.main", *arguments], cwd=ROOT, env=self.env,
             capture_output=True, text=True, timeout=60, check=False,
         )  # fmt: skip
 

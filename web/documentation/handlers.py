@@ -132,7 +132,7 @@ def _guide_page(docs: Docs, guide: Guide, path: str, language: Language) -> Resp
     def make() -> Made:
         text = docs.text(guide)
         content = Markup(html_of(text, ROOTS[language]))  # noqa: S704 - html_of lets nothing of the text through as HTML
-        return "docs_text.html", {"title": guide.title, "content": content, "sections": headings(text, level=2)}
+        return "docs_text.html", {"title": guide.title, "content": content, "sections": headings(text)}
 
     return docs.page(path, make, language)
 

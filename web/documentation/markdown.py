@@ -57,12 +57,10 @@ def tabs(group: str, samples: Sequence[tuple[str, str]], what: str) -> str:
     return f'<div class="tabs" role="group" aria-label="{escape(what)}">{"".join(buttons)}{"".join(blocks)}</div>\n'
 
 
-def headings(text: str, *, level: int) -> list[tuple[str, str]]:
-    """The id and text of each heading of that level."""
+def headings(text: str) -> list[tuple[str, str]]:
+    """The id and text of each heading of the second level."""
     pairs = pairwise(_parser("/docs").parse(text))
-    return [
-        (str(each.attrs["id"]), _plain_text(inline)) for each, inline in pairs if each.tag == f"h{level}" and each.attrs
-    ]
+    return [(str(each.attrs["id"]), _plain_text(inline)) for each, inline in pairs if each.tag == "h2" and each.attrs]
 
 
 def _plain_text(inline: Token) -> str:

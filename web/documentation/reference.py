@@ -140,7 +140,7 @@ def read(document: bytes, language: Language = "en") -> Reference:
 
 
 class _Reader:
-    def __init__(self, openapi: dict[str, Any], language: Language = "en") -> None:
+    def __init__(self, openapi: dict[str, Any], language: Language) -> None:
         self._words = SchemaWords(language)
         self._schemas: dict[str, Any] = openapi["components"]["schemas"]
         self._base_url: str = openapi["servers"][0]["url"]

@@ -139,7 +139,7 @@ def _guide_entries(language: Language, start: str) -> Iterator[SearchEntry]:
         prose = re.sub(r"^```.*?^```$", "", guide.text, flags=re.M | re.S)
         first, *parts = re.split(r"^## .*$", prose, flags=re.M)
         yield SearchEntry(path, guide.title, "", _searchable(f"{other.title} {first}"))
-        of_both = zip(headings(guide.text, level=2), headings(other.text, level=2), parts, strict=True)
+        of_both = zip(headings(guide.text), headings(other.text), parts, strict=True)
         for (name, title), (_, other_title), words in of_both:
             yield SearchEntry(f"{path}#{name}", title, guide.title, _searchable(f"{other_title} {words}"))
 

@@ -76,7 +76,6 @@ WORDS: Final[dict[str, tuple[str, str]]] = {
     "copy":          ("Copy",              "Copiar"),
     "copied":        ("Copied",            "Copiado"),
     "selected":      ("Selected",          "Selecionado"),
-    "language":      ("Language of the example", "Linguagem do exemplo"),
     "all_errors":    ("All errors",        "Todos os erros"),
     "errors_form":   ("Every refusal has one form. Branch on error.code; error.message is for people and may change.",
                       "Toda recusa tem a mesma forma. Decida por error.code; error.message é para pessoas e pode "

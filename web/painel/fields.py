@@ -19,7 +19,8 @@ from web.painel.page_request import PageRequest
 _PUNCTUATION = str.maketrans("", "", ".-/() ")
 _ZERO_AMOUNT = re.compile(r"(R\$)?[ \u00a0]*0{1,10}(,0{1,2})?[ \u00a0]*%?")
 NO_OPTION = "Escolha uma das opções."
-_CONTROL_CHARACTERS = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f]")
+BAD_CHARACTERS = "Há caracteres que não podem ser usados."
+CONTROL_CHARACTERS = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f]")
 
 
 class Filled:
@@ -52,8 +53,8 @@ class Filled:
         value = self._meaning(name, required=required)
         if value is not None and len(value) > length_max:
             self.wrong(name, f"Use até {length_max} caracteres.")
-        elif value is not None and _CONTROL_CHARACTERS.search(value):
-            self.wrong(name, "Há caracteres que não podem ser usados.")
+        elif value is not None and CONTROL_CHARACTERS.search(value):
+            self.wrong(name, BAD_CHARACTERS)
         return value
 
     def cents(self, name: str, cents_max: int, *, required: bool = True, zero: bool = False) -> int | None:

@@ -91,6 +91,8 @@ LANES: Final[dict[str, str]] = {
     "idle": "Sem entregas ainda", "open": "Funcionando", "strained": "Funcionando, com falhas recentes",
     "broken": "Com falhas, tentando de novo", "paused": "Pausada",
 }
+# The same states where a page names the webhook, and not its deliveries.
+WEBHOOKS: Final[dict[str, str]] = {**LANES, "broken": "Com falhas", "paused": "Pausado"}
 PAUSED: Final[dict[str, str]] = {
     "no_success": "nenhuma entrega aceita por muito tempo", "gone": "seu servidor respondeu 410 (não existe mais)",
 }
@@ -147,11 +149,11 @@ ACTIONS: Final[dict[str, str]] = {
     "totp.enrolled": "Ligou dois fatores", "totp.removed": "Desligou dois fatores",
     "password.chosen": "Escolheu a senha pelo link do e-mail",
     "password.recovered": "Trocou a senha pelo link do e-mail",
-    "person.added": "Adicionou uma pessoa", "person.invited": "Convidou uma pessoa",
+    "person.invited": "Convidou uma pessoa",
     "person.invitation_withdrawn": "Retirou um convite", "person.access_sent": "Enviou um link de acesso a uma pessoa",
     "person.factor_cleared": "Desligou os dois fatores de uma pessoa",
     "person.role_changed": "Mudou o perfil de uma pessoa",
-    "person.access_reset": "Deu um novo acesso a uma pessoa", "person.removed": "Removeu uma pessoa",
+    "person.removed": "Removeu uma pessoa",
     "staff.invited": "Convidou uma pessoa para a equipe",
     "staff.role_changed": "Mudou o perfil de uma pessoa da equipe",
     "staff.access_sent": "Enviou um link de acesso a uma pessoa da equipe",
@@ -186,7 +188,6 @@ ACTIONS: Final[dict[str, str]] = {
     "integrator.share_confirmed": "Confirmou a participação de um parceiro",
     "integrator.share_withdrawn": "Retirou a proposta de participação de um parceiro",
     "platform.searched": "Procurou em todas as lojas", "cell.entered": "Passou a trabalhar em uma célula",
-    "report.downloaded": "Baixou um relatório",
     "credential.created": "Criou uma credencial", "credential.rotated": "Trocou o segredo de uma credencial",
     "credential.revoked": "Revogou uma credencial",
     "webhook.registered": "Cadastrou o endereço do webhook", "webhook.moved": "Mudou o endereço do webhook",

@@ -13,17 +13,17 @@ from msgspec import Struct
 
 from readmodels.filters import TEXT_MAX, Fault
 from readmodels.page import SortOrder
+from web.painel.fields import BAD_CHARACTERS, CONTROL_CHARACTERS, NO_OPTION
 from web.painel.page_request import AnyRequest, PageRequest
 
 PAGE = 25
 _REPEATED_MAX = 20
 # Parameters that filter nothing: the cursors of the next and the previous page, and the message of a form just sent.
 _NEXT, _PREVIOUS, _DONE = "depois", "antes", "feito"
-_TOO_LONG = f"Use até {TEXT_MAX} caracteres."
 _FAULTS = {
-    Fault.TOO_LONG: _TOO_LONG,
-    Fault.CHARACTERS: _TOO_LONG,
-    Fault.NOT_ONE_OF: "Escolha uma das opções.",
+    Fault.TOO_LONG: f"Use até {TEXT_MAX} caracteres.",
+    Fault.CHARACTERS: BAD_CHARACTERS,
+    Fault.NOT_ONE_OF: NO_OPTION,
     Fault.NO_ID: "Não é um identificador válido.",
     Fault.NO_NUMBER: "Não é um número inteiro.",
     Fault.NO_DAY: "Não é uma data.",
@@ -65,7 +65,7 @@ class ListQuery:
         return self.given.get(name, [])
 
     def is_plain(self, text: str) -> bool:
-        return text.isprintable()
+        return CONTROL_CHARACTERS.search(text) is None
 
     def fault(self, name: str, fault: Fault, fact: object = None) -> None:
         """Sets what the page says beside the field."""

@@ -48,7 +48,7 @@ from web.head import parameter_in
 from web.pages import page
 from web.painel import labels
 from web.painel.page_refusals import ForeignForm, StepUpNeeded
-from web.painel.section import PAINEL, PLATAFORMA, Section
+from web.painel.section import PLATAFORMA, Section
 
 FIELDS_MAX = 60
 FIELD_MAX = 4_096
@@ -98,10 +98,10 @@ class PageRequest:
         mode: Mode,
         form: Form,
         grant: Grant,
-        section: Section = PAINEL,
-        files: Files | None = None,
-        person_pool: Pool | None = None,
-        chosen: int = HOME,
+        section: Section,
+        files: Files,
+        person_pool: Pool,
+        chosen: int,
     ) -> None:
         """`person_pool` is the pool of the session's cell; `chosen` is the cell whose pages the person works in."""
         state = request.app.state
@@ -111,7 +111,7 @@ class PageRequest:
         self.cookie = cookie
         self.mode = mode
         self.pool: Pool = state.people_pool
-        self.person_pool: Pool = person_pool or state.people_pool
+        self.person_pool = person_pool
         self.chosen = chosen
         self.report_pool: Pool = state.report_pool
         self.reads: Reads = state.reads
@@ -120,7 +120,7 @@ class PageRequest:
         self.context: WebContext = state.context
         self.seal = self.context.seal
         self.now: datetime = to_millisecond(state.now())
-        self.files = files or {}
+        self.files = files
         self._form = form
         self._grant = grant
         self._key: UUID | None = None
@@ -281,7 +281,7 @@ class PageRequest:
         """The actor in the journal; the audit log has the person."""
         return f"{ACTOR}{self.form_id}"
 
-    def show(self, template: str, values: Mapping[str, object] | None = None, *, status: int = 200) -> Response[str]:
+    def show(self, template: str, values: Mapping[str, object], *, status: int = 200) -> Response[str]:
         """Answers a page inside the dashboard's frame. `template` is in painel/ unless its name has a folder."""
         done = parameter_in(self.http.scope, "feito") or ""
         shown = {
@@ -295,7 +295,7 @@ class PageRequest:
             "labels": labels,
             "help": {"docs": f"{self.settings.docs_url}/pt", "support": support_link(self.settings.support_contact)},
             "find_cep": f"{self.section.root}/cep/" if self.settings.cep_url else "",
-            **(values or {}),
+            **values,
         }
         name = template if "/" in template else f"painel/{template}"
         headers = _POSTAL_CODE_HEADERS if self.settings.cep_url else PAGE_HEADERS

@@ -46,8 +46,7 @@ class Plot(Struct, frozen=True):
 def bars(values: Sequence[BarValue], label: str, *, top: int = 0) -> Plot:
     """Returns the plot of `values`. `top`: the least value that the full height stands for, as 100 % for a ratio."""
     peak = max((each.value for each in values), default=0)
-    high, low = max(top, peak, 0), min((each.value for each in values), default=0)
-    low = min(low, 0)
+    high, low = max(top, peak, 0), min([0, *(each.value for each in values)])
     ground = round(high * _HEIGHT / (high - low)) if high > low else _HEIGHT
 
     def bar(number: int, each: BarValue) -> Bar:

@@ -7,7 +7,6 @@ from litestar.response import Response
 from readmodels.money.anomalies import COUNT_MAX, AnomalyFilters, anomalies_everywhere, count_anomalies_everywhere
 from readmodels.page import TimePosition
 from runtime.postgres import session
-from web.painel.labels import ANOMALIES, METHODS
 from web.painel.list_page import ListPage
 from web.painel.page_request import PageRequest
 
@@ -21,7 +20,7 @@ async def show(request: PageRequest) -> Response[Any]:
 LIST = ListPage(
     name="plataforma/anomalies",
     path="/divergencias",
-    words={"anomalies": ANOMALIES, "methods": METHODS, "count_max": COUNT_MAX},
+    words={"count_max": COUNT_MAX},
     filters=AnomalyFilters,
     fetch=lambda request: anomalies_everywhere,
     position=TimePosition,

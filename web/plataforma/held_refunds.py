@@ -27,7 +27,6 @@ from runtime.coordination.lanes import REFUND_ORDERS, WEBHOOKS
 from runtime.postgres import session
 from sql import Connection
 from web.painel.auth.step_up import require_step_up
-from web.painel.labels import KYC
 from web.painel.list_page import ListPage
 from web.painel.lists import ListQuery
 from web.painel.page_request import PageRequest
@@ -94,7 +93,6 @@ async def _find_held(request: PageRequest) -> HeldRefund:
 async def _page(request: PageRequest, *, fault: str = "", fault_of: str = "") -> Response[Any]:
     values = {
         "one": await _find_held(request),
-        "kyc": KYC,
         "holds": HOLDS,
         "states": HELD_STATES,
         "chips": HELD_CHIPS,

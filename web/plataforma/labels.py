@@ -7,7 +7,7 @@ from commands.merchants.kyc import Kyc
 from domain.merchants.staff import REASON_MAX
 from domain.refund import Hold
 from readmodels.dashboard.registration_review import ReviewItem
-from web.painel.labels import ENTRY_TYPES, METHODS
+from web.painel.labels import ENTRY_TYPES, METHODS, WEBHOOKS
 
 NO_REASON: Final = f"Escreva o motivo, com até {REASON_MAX} caracteres."
 # fmt: off
@@ -26,11 +26,7 @@ QUEUES: Final[dict[str, str]] = {
 CELLS: Final[dict[str, dict[str, str]]] = {
     "method": METHODS, "type": ENTRY_TYPES,
     "record": {"opening": "Abertura", "entry": "Lançamento", "closing": "Fechamento"},
-    # The same words as on the merchant's pages (merchant/webhook.html).
-    "state": {
-        "idle": "Sem entregas ainda", "open": "Funcionando", "strained": "Funcionando, com falhas recentes",
-        "broken": "Com falhas", "paused": "Pausado",
-    },
+    "state": WEBHOOKS,
 }
 SUSPENSE_KINDS: Final[dict[str, str]] = {
     "pix_unknown_txid": "Pix com txid desconhecido", "pix_without_txid": "Pix sem txid",
@@ -45,8 +41,6 @@ HOLDS: Final[dict[str, str]] = {
 }
 HELD_STATES: Final[dict[str, str]] = {"open": "Esperando", "released": "Liberada", "refused": "Recusada"}
 HELD_CHIPS: Final[dict[str, str]] = {"open": "chip-warn", "released": "chip-paid", "refused": "chip-expired"}
-LANE_STATES: Final[dict[str, str]] = {"broken": "Com falhas", "paused": "Pausado"}
-LANE_CHIPS: Final[dict[str, str]] = {"broken": "chip-lane-broken", "paused": "chip-lane-paused"}
 ORDER_KINDS: Final[dict[str, str]] = {
     OrderKind.COB_REGISTER: "Registro de um Pix", OrderKind.COB_REMOVE: "Cancelamento de um Pix",
     OrderKind.COB_REVISE: "Prazo de um Pix", OrderKind.PIX_SIMULATE: "Pagamento simulado de um Pix",

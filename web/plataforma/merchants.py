@@ -24,7 +24,7 @@ from readmodels.webhooks.endpoint import lanes_health
 from runtime.postgres import session
 from web.painel.auth.step_up import refuse_newcomer
 from web.painel.fields import Filled
-from web.painel.labels import KYC, KYC_CHIPS, MISSING
+from web.painel.labels import MISSING
 from web.painel.money.payout_key import shown_payout
 from web.painel.page_request import PageRequest
 from web.plataforma.labels import DECISIONS, NO_REASON, REVIEW
@@ -122,13 +122,10 @@ async def merchant_view(
     values = {
         "merchant": merchant,
         "company": company,
-        "missing_words": MISSING,
         "rate": (request.settings.rate_per_s, request.settings.rate_burst),
         "people": people,
         "lanes": [each for each in lanes if not each.test],
         "entries": entries,
-        "kyc": KYC,
-        "chips": KYC_CHIPS,
         "decisions": {to: DECISIONS[to] for to in DECISIONS if to in NEXT[Kyc(merchant.kyc)]},
         "fault": fault,
         "fault_of": fault_of,

@@ -12,7 +12,6 @@ from readmodels.dashboard.platform import COUNT_MAX, bank_state, find_suspended_
 from readmodels.reports.report import By, ask, freshness, keeping, today_at
 from readmodels.reports.reports import REPORTS
 from runtime.postgres import session
-from web.painel.labels import KYC
 from web.painel.page_request import PageRequest
 from web.plataforma.labels import LANES, NO_REASON, QUEUES
 
@@ -58,7 +57,7 @@ async def _page(request: PageRequest, *, fault: str = "") -> Response[Any]:
             "queues": sorted(await queues(conn, now=request.now), key=lambda queue: _ORDER.index(queue.name)),
             "lanes": await lanes_in_trouble(conn),
         }
-    words = {"kyc_words": KYC, "queue_words": QUEUES, "lane_words": LANES}
+    words = {"queue_words": QUEUES, "lane_words": LANES}
     more = {"days": _DAYS, "count_max": COUNT_MAX, "now": request.now, "fault": fault}
     return request.show("plataforma/overview.html", values | words | more, status=400 if fault else 200)
 

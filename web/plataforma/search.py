@@ -13,13 +13,11 @@ from commands.people.audit import write_audit_entry
 from readmodels.dashboard.staff_search import FOUND_MAX, Results, search_everywhere
 from runtime.postgres import transaction
 from web.cells import CellPages
-from web.painel.labels import KYC, KYC_CHIPS
 from web.painel.page_request import PageRequest
 from web.plataforma.cells.ask import ask_cells
 
 SEARCHED: Final = "platform.searched"
 TEXT_MAX: Final = 255
-_WORDS: Final = {"kyc": KYC, "chips": KYC_CHIPS}
 
 
 async def show(request: PageRequest) -> Response[Any]:
@@ -60,5 +58,5 @@ def _match_facts(results: Results) -> dict[str, str]:
 
 
 def _page(request: PageRequest, *, text: str = "", fault: str = "", **found: Any) -> Response[Any]:
-    values = {"answers": None, "away": [], "text": text, "fault": fault, "found_max": FOUND_MAX, **_WORDS, **found}
+    values = {"answers": None, "away": [], "text": text, "fault": fault, "found_max": FOUND_MAX, **found}
     return request.show("plataforma/search.html", values, status=400 if fault else 200)

@@ -19,9 +19,8 @@ from readmodels.dashboard.stuck import (
 )
 from runtime.coordination.lanes import WEBHOOKS
 from runtime.postgres import session
-from web.painel.labels import KINDS
 from web.painel.page_request import PageRequest
-from web.plataforma.labels import LANE_CHIPS, LANE_STATES, ORDER_ENDS, ORDER_KINDS
+from web.plataforma.labels import ORDER_ENDS, ORDER_KINDS
 
 _PATH: Final = "/plataforma/pendencias"
 
@@ -72,12 +71,6 @@ async def _page(request: PageRequest, *, fault: str = "") -> Response[Any]:
             "deliveries": await stuck_deliveries(conn),
             "lanes": await failing_lanes(conn),
         }
-    words = {
-        "order_kinds": ORDER_KINDS,
-        "order_ends": ORDER_ENDS,
-        "event_kinds": KINDS,
-        "lane_states": LANE_STATES,
-        "lane_chips": LANE_CHIPS,
-    }
+    words = {"order_kinds": ORDER_KINDS, "order_ends": ORDER_ENDS}
     more = {"fault": fault, "shown_max": SHOWN_MAX, "held_max": HELD_MAX, "now": request.now}
     return request.show("plataforma/stuck.html", values | words | more, status=400 if fault else 200)

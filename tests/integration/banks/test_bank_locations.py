@@ -37,7 +37,7 @@ from runtime.postgres import Pool
 from runtime.redis import open_redis
 from runtime.replies import Replies, replies_refused_total, send_reply
 from runtime.seal import Seal, read_keys
-from tests.support.banking import BANK, fill, make_account, make_charges, settings_for, utc_now, worker_context
+from tests.support.banking import BANK, fill, make_account, make_charges, settings_for, worker_context
 from tests.support.dual_merchant import dual_body
 from tests.support.in_process import Reply, open_api
 from tests.support.merchant import until_answer
@@ -605,7 +605,7 @@ async def test_a_reply_wakes_the_request_of_its_order_and_no_other(context: Cont
 
 @asynccontextmanager
 async def serving(pool: Pool) -> AsyncIterator[str]:
-    app = make_app(settings_for(APP_URL="https://pay.example"), pool=pool, now=utc_now)
+    app = make_app(settings_for(APP_URL="https://pay.example"), pool=pool)
     server = uvicorn.Server(uvicorn.Config(app, port=0, log_level="critical", lifespan="on", ws="none"))
     server.install_signal_handlers = lambda: None  # type: ignore[attr-defined]
     running = asyncio.create_task(server._serve())

@@ -28,7 +28,7 @@ from runtime import VERSION
 from runtime.local.ports import free_port
 from tests.support.boleto_merchant import PAGADOR, boleto_body, issue_boleto
 from tests.support.merchant import new_merchant
-from tests.support.system import System, until
+from tests.support.system import ROOT, System, until
 
 COMMANDS = (
     ("merchant", "list"), ("merchant", "show"), ("merchant", "reset"), ("webhook", "list"),
@@ -124,7 +124,7 @@ def _listening(system: System, *arguments: str) -> Iterator["subprocess.Popen[st
     """Starts `quita listen ... --json`; no line of its output is read yet."""
     command = [sys.executable, "-m", "cli.main", "listen", *arguments, "--json"]
     with subprocess.Popen(
-        command, cwd=system.root, env=system.env, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+        command, cwd=ROOT, env=system.env, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
     ) as listening:
         try:
             yield listening
@@ -140,7 +140,7 @@ def test_status_reports_what_runs_also_without_quita_up(system: System, tmp_path
     command = [sys.executable, "-m", "cli.main", "status", "--json"]
 
     def said(**more: str) -> tuple[int, dict[str, Any], str]:
-        done = subprocess.run(command, cwd=system.root, env=env | more, capture_output=True, text=True, check=False)
+        done = subprocess.run(command, cwd=ROOT, env=env | more, capture_output=True, text=True, check=False)
         return done.returncode, json.loads(done.stdout), done.stderr
 
     # The command gives the API two seconds; a worker writes its first heartbeat some seconds after the API is ready.
@@ -430,7 +430,7 @@ def test_an_incomplete_registration_is_approved_in_local_work_only(system: Syste
     production = {**system.env, "QUITA_ENV": "production"}
     done = subprocess.run(
         [sys.executable, "-m", "cli.main", "merchant", "approve", own],
-        cwd=system.root, env=production, capture_output=True, text=True, timeout=60, check=False,
+        cwd=ROOT, env=production, capture_output=True, text=True, timeout=60, check=False,
     )  # fmt: skip
     assert done.returncode == 1
     assert done.stderr == "quita: VALIDATION_ERROR: address: the account's address is not complete\n"
@@ -460,7 +460,7 @@ def test_every_integrator_gets_a_different_code_which_a_boleto_can_carry(
 def test_a_report_with_closed_output_ends_silently(system: System) -> None:
     done = subprocess.run(
         ["sh", "-c", 'exec "$0" -m cli.main report receipts --csv >&-', sys.executable],
-        cwd=system.root, env=system.env, stderr=subprocess.PIPE, text=True, timeout=60, check=False,
+        cwd=ROOT, env=system.env, stderr=subprocess.PIPE, text=True, timeout=60, check=False,
     )  # fmt: skip
     assert (done.returncode, done.stderr) == (0, "")
 
@@ -581,7 +581,7 @@ def test_a_command_of_the_owner_run_as_the_application_names_the_setting_it_need
     application = {**system.env, "DATABASE_URL": urls["database_url"]}
     done = subprocess.run(
         [sys.executable, "-m", "cli.main", "recover", "begin", "--restored-to", "2026-11-01T00:00:00Z"],
-        cwd=system.root, env=application, capture_output=True, text=True, timeout=60, check=False,
+        cwd=ROOT, env=application, capture_output=True, text=True, timeout=60, check=False,
     )  # fmt: skip
     assert (done.returncode, done.stdout) == (1, "")
     assert done.stderr.endswith("; this needs the owner of the tables (DATABASE_OWNER_URL)\n")

@@ -18,7 +18,7 @@ import pytest_asyncio
 from domain.webhooks.signature import sign
 from runtime.local.ports import free_port
 from tests.support.merchant import ApiMerchant, new_merchant
-from tests.support.system import System
+from tests.support.system import ROOT, System
 
 LINE_S_MAX = 30.0
 SHOWN = {"sequence", "type", "event_id", "attempt", "status", "error", "answer", "ms", "again"}
@@ -100,7 +100,7 @@ def listening(system: System, merchant: ApiMerchant, url: str, *more: str, peopl
     command = [sys.executable, "-m", "cli.main", "listen", *words, *(() if people else ("--json",))]
     with subprocess.Popen(
         command,
-        cwd=system.root,
+        cwd=ROOT,
         env=system.env,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,

@@ -98,6 +98,8 @@ async def test_a_charge_is_found_by_any_of_its_ids_links_references_or_documents
     ):
         assert await path_found(owner, str(text)) == page
     assert await path_found(owner, "Pedido 77/3") == "/cobrancas?external_id=Pedido+77%2F3"
+    await books.charge(900, external_id="pão\u00a0👩\u200d🍳")
+    assert (await path_found(owner, "pão\u00a0👩\u200d🍳")).startswith("/cobrancas?external_id=p%C3%A3o%C2%A0")
     for written in (DOCUMENT, "529.982.247-25"):
         assert await path_found(owner, written) == f"/cobrancas?payer_document={DOCUMENT}"
     listed = await owner.opened(f"/painel/cobrancas?payer_document={DOCUMENT}")
@@ -125,6 +127,7 @@ async def test_the_search_finds_no_charge_of_another_account_or_of_the_other_mod
     ):
         seen = await owner.ask("GET", "/painel/cobrancas/busca", params={"q": text})
         assert (seen.status, "<b>x</b>" in seen.html) == (200, False), text
+    assert "Há caracteres que não podem ser usados." in seen.text
     seen = await owner.ask("GET", "/painel/cobrancas/busca", params={"q": "de-outra"})
     assert "Nenhuma cobrança tem de-outra" in seen.text
     assert await path_found(owner, test.charge_id, "/painel/teste") == f"/cobrancas/{test.charge_id}"
@@ -139,7 +142,7 @@ async def test_a_charge_is_found_by_its_amount_or_by_the_amount_paid(shop: Any, 
     await books.charge(153_10, external_id="de-teste", test=True)
     other = await a_merchant(pool)
     await Books(pool, other.account_id, books.seal).charge(153_10, external_id="de-outra")
-    for typed in ("153,10", "R$ 153,10", "r$153,10"):
+    for typed in ("153,10", "R$ 153,10", "r$153,10", "R$\u00a0153,10"):
         seen = await owner.ask("GET", "/painel/cobrancas/busca", params={"q": typed})
         assert seen.status == 200
         assert "2 cobranças de R$\u00a0153,10 , ou pagas com este valor, entre as 2.000 mais novas." in seen.text, typed

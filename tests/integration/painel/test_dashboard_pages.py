@@ -181,7 +181,7 @@ async def test_charges_are_found_by_the_filters_of_the_api(env: Environment) -> 
         ("created_from=2026-02-30", "Não é uma data."),
         ("created_from=2026-03-02&created_to=2026-03-01", "Termina antes de começar."),
         ("external_id=" + "x" * 256, "Use até 255 caracteres."),
-        ("external_id=%00", "Use até 255 caracteres."),
+        ("external_id=%00", "Há caracteres que não podem ser usados."),
     ],
 )
 async def test_an_invalid_filter_is_explained_and_shows_no_rows(env: Environment, query: str, said: str) -> None:

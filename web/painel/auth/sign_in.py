@@ -73,7 +73,6 @@ from web.painel.auth.kept_form import Kept, carried, resend_page
 from web.painel.page_request import PAGE_HEADERS, AnyRequest, PageRequest, address_of, csrf_token, go
 from web.painel.section import PAINEL, PLATAFORMA, Section
 
-ENTRY = "/painel/entrar"
 _CODE_LIFETIME_S = 300
 # Passwords checked concurrently, each some 20 ms of a core and 19 MiB.
 _CHECKS_MAX = 2

@@ -16,7 +16,7 @@ _DIGITS: Final = re.compile(r"[0-9]{8}")
 async def show(request: PageRequest) -> Response[Any]:
     """Answers JSON with street, district, city and state. 404 for an unknown postal code, and without a service in the
     settings; 503 while the service does not answer."""
-    digits, codes = request.text_of_path("cep"), request.http.app.state.context.postal_codes
+    digits, codes = request.text_of_path("cep"), request.context.postal_codes
     if not codes.on or _DIGITS.fullmatch(digits) is None:
         raise NotFoundException
     try:

@@ -21,7 +21,6 @@ from readmodels.dashboard.company import ADDRESS_PARTS, Company, find_company
 from readmodels.documents.logo import find_logo
 from runtime.postgres import session
 from web.painel.fields import Filled
-from web.painel.labels import KYC, KYC_CHIPS, MISSING
 from web.painel.page_request import PageRequest
 
 ADDRESS_FAULTS: Final = {
@@ -109,9 +108,6 @@ async def company_page(
     settings = request.settings
     values = {
         "company": company,
-        "kyc": KYC,
-        "chips": KYC_CHIPS,
-        "missing_words": MISSING,
         "key": masked_key(company.pix_key) if "payout_key" not in company.missing else "",
         "may_change": _may_change_address(request, company),
         "filled": filled or Filled(shown=company.parts),

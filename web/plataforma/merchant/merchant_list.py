@@ -15,7 +15,7 @@ from readmodels.dashboard.platform import FOUND_MAX, MerchantFilters, MerchantRo
 from readmodels.filters import read_choice, read_text
 from readmodels.page import SortOrder, TimePosition, merged
 from web.cells import CellPages
-from web.painel.labels import KYC, KYC_CHIPS
+from web.painel.labels import KYC
 from web.painel.list_page import ListPage
 from web.painel.lists import PAGE, ListQuery, walk
 from web.painel.page_request import PageRequest
@@ -74,7 +74,7 @@ def _read_filters(query: ListQuery, request: PageRequest) -> MerchantFilters:
 LIST = ListPage(
     name="plataforma/merchants",
     path="/lojas",
-    words={"kyc": KYC, "chips": KYC_CHIPS, "found_max": FOUND_MAX},
+    words={"found_max": FOUND_MAX},
     filters=MerchantFilters,
     more_names=("busca", "situacao", CELLS_FIELD),
     read=_read_filters,
