@@ -155,8 +155,6 @@ class PaidBoleto(Struct, frozen=True, kw_only=True):
     `find_boleto` is called before booking."""
 
     number: str
-    amount_cents: int
-    due_on: date
     paid_cents: int
     moved_on: date
 

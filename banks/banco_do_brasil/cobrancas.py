@@ -118,9 +118,7 @@ class _Detail(Struct, frozen=True):
 class _Item(Struct, frozen=True, rename="camel"):
     numero_boleto_bb: str = msgspec.field(name="numeroBoletoBB")
     codigo_estado_titulo_cobranca: int
-    data_vencimento: str
     data_movimento: str
-    valor_original: Raw
     valor_pago: Raw = Raw(b"0")
 
 
@@ -555,19 +553,12 @@ def _number_of(item: Raw) -> str | None:
 
 
 def _paid_boleto(item: _Item) -> PaidBoleto | None:
-    amount_cents, paid_cents = _cents(item.valor_original), _cents(item.valor_pago)
-    due_on, moved_on = _day(item.data_vencimento), _day(item.data_movimento)
-    if not amount_cents or paid_cents is None or due_on is None or moved_on is None:
+    paid_cents, moved_on = _cents(item.valor_pago), _day(item.data_movimento)
+    if paid_cents is None or moved_on is None:
         return None
     if control_number(item.numero_boleto_bb) is None:
         return None  # an invalid number would be used as a key and stored as text
-    return PaidBoleto(
-        number=item.numero_boleto_bb,
-        amount_cents=amount_cents,
-        due_on=due_on,
-        paid_cents=paid_cents,
-        moved_on=moved_on,
-    )
+    return PaidBoleto(number=item.numero_boleto_bb, paid_cents=paid_cents, moved_on=moved_on)
 
 
 def _emv(qr: _QrCode | None) -> str | None:

@@ -593,10 +593,4 @@ def _state(booked: BookedBoleto) -> BoletoState:
 
 def _paid(row: ListedBoleto) -> PaidBoleto:
     assert row.moved_at is not None, "a paid boleto has moved"
-    return PaidBoleto(
-        number=row.number,
-        amount_cents=row.amount_cents,
-        due_on=row.due_on,
-        paid_cents=row.paid_cents,
-        moved_on=day_of(row.moved_at),
-    )
+    return PaidBoleto(number=row.number, paid_cents=row.paid_cents, moved_on=day_of(row.moved_at))

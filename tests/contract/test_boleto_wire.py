@@ -291,7 +291,7 @@ async def test_every_paid_boleto_of_our_agreement_is_listed_over_pages_and_no_ot
     paid = await boletos_paid(adapter.boletos, day, day)
     assert isinstance(paid, Done)
     assert sorted(boleto.number for boleto in paid.value) == sorted(mine)
-    assert {(boleto.amount_cents, boleto.paid_cents, boleto.moved_on) for boleto in paid.value} == {(12345, 12300, day)}
+    assert {(boleto.paid_cents, boleto.moved_on) for boleto in paid.value} == {(12300, day)}
     everything = await bank.books.closed_page(moved=(day, day), limit=1000)
     assert len(everything) == 408
     first = await bank.books.closed_page(moved=(day, day))
