@@ -179,7 +179,7 @@ class Cobrancas:
         if made is not None and made.numero == boleto.number:
             if wrong := _line_differs(boleto, codes, made.codigo_barra_numerico, made.linha_digitavel):
                 return wrong
-            return await self._with_pix(boleto, codes, _emv(made.qr_code))
+            return await self._with_pix(boleto, _emv(made.qr_code))
         # The answer was lost, or the no is due to an earlier attempt of ours that did use this number: reading the
         # boleto tells.
         no = refusal(heard)
@@ -194,7 +194,7 @@ class Cobrancas:
                     return wrong
                 if state.status == "written_off":
                     return Rejected(WRITTEN_OFF, "The boleto was written off.")
-                return await self._with_pix(boleto, codes, None)
+                return await self._with_pix(boleto, None)
             case NotFound():
                 # "Number used" but not found: the bank repeated an answer from before the registration.
                 return no if no is not None and no.code != _NUMBER_USED else unknown(heard)
@@ -343,9 +343,7 @@ class Cobrancas:
         earliest = day_of(now - TOO_YOUNG - _CLOCKS)
         return NotYet(None) if state.registered_on >= earliest else None
 
-    async def _with_pix(
-        self, boleto: NewBoleto, codes: tuple[str, str], emv: str | None
-    ) -> Done[RegisteredBoleto] | Rejected | Unknown:
+    async def _with_pix(self, boleto: NewBoleto, emv: str | None) -> Done[RegisteredBoleto] | Rejected | Unknown:
         """Return the registered boleto. A hybrid boleto must have a QR Code: if the answer lacks it, it is read or
         generated."""
         if boleto.hybrid and emv is None:
@@ -361,8 +359,7 @@ class Cobrancas:
             if emv is None:
                 no = refusal(heard)
                 return unknown(heard) if no is None else Rejected(PIX_REFUSED, f"{no.code} {no.message}"[:200])
-        barcode, line = codes
-        return Done(RegisteredBoleto(line=line, barcode=barcode, qr_code=emv if boleto.hybrid else None))
+        return Done(RegisteredBoleto(qr_code=emv if boleto.hybrid else None))
 
     async def _pix_of(self, number: str) -> _PixOfBoleto | NotFound | Unknown:
         heard = await self._transport.ask(

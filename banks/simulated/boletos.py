@@ -237,8 +237,7 @@ class SimulatedBoletos:
                 return Rejected(NUMBER_TAKEN, "The number is another boleto's.")
             if booked.state == WRITTEN_OFF_STATE:
                 return Rejected(WRITTEN_OFF, "The boleto was written off.")
-        barcode, line = booked.codes
-        return Done(RegisteredBoleto(line=line, barcode=barcode, qr_code=booked.emv if boleto.hybrid else None))
+        return Done(RegisteredBoleto(qr_code=booked.emv if boleto.hybrid else None))
 
     async def find_boleto(self, number: str) -> BoletoState | NotFound:
         booked = await self.booked(number)
