@@ -82,7 +82,6 @@ class BookedBoleto(Struct, frozen=True):
     location: str | None
     payments: int
     written_off_at: datetime | None
-    moved_at: datetime | None
     paid_cents: int
     interest_cents: int
     fine_cents: int
