@@ -42,7 +42,6 @@ _encode = msgspec.json.Encoder().encode
 
 
 class MoneyOrder(ClaimedOrder, frozen=True, gc=False):
-    due_at: datetime
     account_id: UUID
     charge_id: UUID | None
     """The charge of a refund; None for a withdrawal."""
