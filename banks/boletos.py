@@ -100,8 +100,8 @@ class NewBoleto(Struct, frozen=True, kw_only=True):
 
 
 class RegisteredBoleto(Struct, frozen=True, kw_only=True):
-    line: str
-    barcode: str
+    """A registered boleto, whose line and barcode are those that `Agreement.codes` gives."""
+
     qr_code: str | None = None
     """The BR Code of a hybrid boleto."""
 
@@ -155,8 +155,6 @@ class PaidBoleto(Struct, frozen=True, kw_only=True):
     `find_boleto` is called before booking."""
 
     number: str
-    amount_cents: int
-    due_on: date
     paid_cents: int
     moved_on: date
 

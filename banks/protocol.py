@@ -83,14 +83,9 @@ class Cobv(Struct, frozen=True, kw_only=True):
 
 
 class CobState(Struct, frozen=True, kw_only=True):
-    """The bank's state of a cob. `status`: ATIVA (also after its expiry), CONCLUIDA, REMOVIDA_PELO_..."""
+    """The bank's state of a cob or cobv. `status`: ATIVA (also after its expiry), CONCLUIDA, REMOVIDA_PELO_..."""
 
-    txid: str
     status: str
-    revisao: int
-    amount_cents: int
-    pix_key: str | None
-    location: str | None
     received: list[ReceivedPix]
 
 
@@ -104,7 +99,7 @@ class Location(Struct, frozen=True):
 class PixBank(Protocol):
     """Receiving PIX: immediate charges, the list of received PIX, callbacks."""
 
-    async def put_cob(self, cob: Cob) -> Done[CobState] | Rejected | Unknown:
+    async def put_cob(self, cob: Cob) -> Done[None] | Rejected | Unknown:
         """Register a cob. A repetition with the same txid registers nothing new."""
         ...
 

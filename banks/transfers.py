@@ -51,8 +51,7 @@ class Sent(Struct, frozen=True, kw_only=True):
 
 
 class SentTransfer(Struct, frozen=True, kw_only=True):
-    """A PIX sent to a key, as the bank lists it. `status` as in `Sent`; `document` is that of the key's owner, without
-    punctuation."""
+    """A PIX sent to a key, as the bank lists it. `status` as in `Sent`."""
 
     id: str
     """Our id for withdrawals and refunds; otherwise chosen by another sender."""
@@ -61,4 +60,3 @@ class SentTransfer(Struct, frozen=True, kw_only=True):
     asked_at: datetime
     reference: str | None = None
     pix_key: str | None = None
-    document: str | None = None

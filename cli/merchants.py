@@ -1,6 +1,7 @@
 """`quita merchant list|show`: lists merchants, and shows one of them."""
 
 import argparse
+from datetime import UTC, datetime
 from typing import Any, Final
 from uuid import UUID
 
@@ -69,10 +70,12 @@ def show(args: argparse.Namespace) -> int:
     from domain.withdrawal import masked_key
     from readmodels.dashboard.people import people_of_account
     from readmodels.dashboard.platform import find_merchant
+    from readmodels.money.withdrawal import find_destination
     from readmodels.webhooks.endpoint import lanes_health
 
     async def find_record(conn: Any) -> dict[str, Any]:
         merchant = required(await find_merchant(conn, account_id=args.account_id), Code.WALLET_ACCOUNT_NOT_FOUND)
+        destination = await find_destination(conn, account_id=args.account_id, now=datetime.now(UTC))
         people = await people_of_account(conn, args.account_id)
         lanes = await lanes_health(conn, args.account_id)
         return {
@@ -82,7 +85,7 @@ def show(args: argparse.Namespace) -> int:
             "kyc": merchant.kyc,
             "kyc_reason": merchant.kyc_reason,
             "address_complete": merchant.complete,
-            "pix_key": masked_key(merchant.payout_key),
+            "pix_key": masked_key(destination.pix_key),
             "receiving_key": None if merchant.receiving_key is None else masked_key(merchant.receiving_key),
             "balance": reais(merchant.balance_cents),
             "created_at": iso(merchant.created_at),

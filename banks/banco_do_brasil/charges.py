@@ -26,7 +26,6 @@ class Value(Struct, frozen=True):
 
 class Place(Struct, frozen=True):
     id: int | None = None
-    location: str | None = None
 
 
 class WireCharge(Struct, frozen=True):
@@ -35,9 +34,7 @@ class WireCharge(Struct, frozen=True):
     txid: str
     status: str
     valor: Value
-    revisao: int = 0
     chave: str | None = None
-    location: str | None = None
     loc: Place | None = None
     pix: list[Raw] | None = None
 
@@ -97,7 +94,8 @@ class ChargesOfKind(Generic[Charge]):
         found = await self.find(txid)
         if not isinstance(found, WireCharge):
             return found
-        return state_of(found) or Unknown("unreadable charge")
+        received, unreadable = read_received(found.pix or (), txid=txid)
+        return Unknown("unreadable charge") if unreadable else CobState(status=found.status, received=received)
 
     async def remove(self, txid: str, is_over: Callable[[Charge], bool]) -> Done[None] | NotFound | Rejected | Unknown:
         """Remove a charge. `is_over` tells whether it has expired, which the status does not show."""
@@ -128,23 +126,6 @@ async def create_location(transport: Transport, api_url: str, kind: str) -> Loca
             return Location(made.id, made.location)
         return Unknown("unreadable location")
     return refusal(heard) or unknown(heard)
-
-
-def state_of(charge: WireCharge) -> CobState | None:
-    """Return the state of a charge; None if its amount or one of its payments is unreadable."""
-    received, unreadable = read_received(charge.pix or (), txid=charge.txid)
-    cents = pix_cents(charge.valor.original)
-    if cents is None or unreadable:
-        return None
-    return CobState(
-        txid=charge.txid,
-        status=charge.status,
-        revisao=charge.revisao,
-        amount_cents=cents,
-        pix_key=charge.chave,
-        location=charge.location or (charge.loc.location if charge.loc is not None else None),
-        received=received,
-    )
 
 
 def _is_removed(charge: WireCharge) -> bool:

@@ -127,9 +127,7 @@ class _Detail(Struct, frozen=True):
 class _Item(Struct, frozen=True, rename="camel"):
     numero_boleto_bb: str = msgspec.field(name="numeroBoletoBB")
     codigo_estado_titulo_cobranca: int
-    data_vencimento: str
     data_movimento: str
-    valor_original: Raw
     valor_pago: Raw = Raw(b"0")
 
 
@@ -190,7 +188,7 @@ class Cobrancas:
         if made is not None and made.numero == boleto.number:
             if wrong := _line_differs(boleto, codes, made.codigo_barra_numerico, made.linha_digitavel):
                 return wrong
-            return await self._with_pix(boleto, codes, _emv(made.qr_code))
+            return await self._with_pix(boleto, _emv(made.qr_code))
         # The answer was lost, or the no is due to an earlier attempt of ours that did use this number: reading the
         # boleto tells.
         no = refusal(heard)
@@ -205,7 +203,7 @@ class Cobrancas:
                     return wrong
                 if state.status == "written_off":
                     return Rejected(WRITTEN_OFF, "The boleto was written off.")
-                return await self._with_pix(boleto, codes, None)
+                return await self._with_pix(boleto, None)
             case NotFound():
                 # "Number used" but not found: the bank repeated an answer from before the registration.
                 return no if no is not None and no.code != _NUMBER_USED else unknown(heard)
@@ -351,9 +349,7 @@ class Cobrancas:
         earliest = day_of(now - TOO_YOUNG - _CLOCKS)
         return NotYet(None) if state.registered_on >= earliest else None
 
-    async def _with_pix(
-        self, boleto: NewBoleto, codes: tuple[str, str], emv: str | None
-    ) -> Done[RegisteredBoleto] | Rejected | Unknown:
+    async def _with_pix(self, boleto: NewBoleto, emv: str | None) -> Done[RegisteredBoleto] | Rejected | Unknown:
         """Return the registered boleto. A hybrid boleto must have a QR Code: if the answer lacks it, it is read or
         generated."""
         if boleto.hybrid and emv is None:
@@ -369,8 +365,7 @@ class Cobrancas:
             if emv is None:
                 no = refusal(heard)
                 return unknown(heard) if no is None else Rejected(PIX_REFUSED, f"{no.code} {no.message}"[:200])
-        barcode, line = codes
-        return Done(RegisteredBoleto(line=line, barcode=barcode, qr_code=emv if boleto.hybrid else None))
+        return Done(RegisteredBoleto(qr_code=emv if boleto.hybrid else None))
 
     async def _pix_of(self, number: str) -> _PixOfBoleto | NotFound | Unknown:
         heard = await self._transport.ask(
@@ -561,19 +556,12 @@ def _number_of(item: Raw) -> str | None:
 
 
 def _paid_boleto(item: _Item) -> PaidBoleto | None:
-    amount_cents, paid_cents = _cents(item.valor_original), _cents(item.valor_pago)
-    due_on, moved_on = _day(item.data_vencimento), _day(item.data_movimento)
-    if not amount_cents or paid_cents is None or due_on is None or moved_on is None:
+    paid_cents, moved_on = _cents(item.valor_pago), _day(item.data_movimento)
+    if paid_cents is None or moved_on is None:
         return None
     if control_number(item.numero_boleto_bb) is None:
         return None  # an invalid number would be used as a key and stored as text
-    return PaidBoleto(
-        number=item.numero_boleto_bb,
-        amount_cents=amount_cents,
-        due_on=due_on,
-        paid_cents=paid_cents,
-        moved_on=moved_on,
-    )
+    return PaidBoleto(number=item.numero_boleto_bb, paid_cents=paid_cents, moved_on=moved_on)
 
 
 def _emv(qr: _QrCode | None) -> str | None:

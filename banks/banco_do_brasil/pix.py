@@ -20,7 +20,6 @@ from banks.banco_do_brasil.charges import (
     WireCharge,
     create_location,
     said_of,
-    state_of,
 )
 from banks.banco_do_brasil.pix_list import Parameters, ReceivedList, instant, list_query, read_received
 from banks.banco_do_brasil.transport import NOTHING_FOUND, Heard, Transport, not_listed, read, refusal, unknown
@@ -74,12 +73,9 @@ class ApiPix:
         self._now = now
         self._charges = ChargesOfKind(transport, url=f"{api_url}/cob", scopes=COB, shape=_Cob, refused=_REFUSED)
 
-    async def put_cob(self, cob: Cob) -> Done[CobState] | Rejected | Unknown:
+    async def put_cob(self, cob: Cob) -> Done[None] | Rejected | Unknown:
         put = await self._charges.put(cob, self._cob_body(cob))
-        if not isinstance(put, _Cob):
-            return put
-        state = state_of(put)
-        return Unknown("unreadable cob") if state is None else Done(state)
+        return Done(None) if isinstance(put, _Cob) else put
 
     async def get_cob(self, txid: str) -> CobState | NotFound | Unknown:
         return await self._charges.state(txid)

@@ -61,7 +61,6 @@ class _Times(Struct, frozen=True):
 class _Listed(_Sent, frozen=True, rename="camel", kw_only=True):
     horario: _Times
     chave: str | None = None
-    documento: str | None = None
 
 
 class _SentList(Struct, frozen=True):
@@ -209,5 +208,4 @@ def _listed(item: Raw) -> SentTransfer | None:
         asked_at=asked_at,
         reference=identifier(said.end_to_end_id),
         pix_key=said.chave,
-        document=said.documento,
     )

@@ -23,7 +23,6 @@ from banks.protocol import (
     Location,
     NotFound,
     Rejected,
-    Unknown,
 )
 from banks.received import PixReturn, ReceivedPix
 from banks.simulated.boletos import PAYER_DOCUMENT, PAYER_NAME, SimulatedBoletos
@@ -189,12 +188,9 @@ class SimulatedBank:
             self._pool, self._seal, world=self.world, url=self._url, now=lambda: on_clock(self.now(), ahead_s)
         )
 
-    async def put_cob(self, cob: Cob) -> Done[CobState] | Rejected | Unknown:
+    async def put_cob(self, cob: Cob) -> Done[None] | Rejected:
         (became,) = await self.put_cobs([cob])
-        if isinstance(became, Rejected):
-            return became
-        state = await self.get_cob(cob.txid)
-        return Done(state) if isinstance(state, CobState) else Unknown("the cob is gone")
+        return became
 
     async def put_cobs(self, cobs: Sequence[Cob]) -> list[Done[None] | Rejected]:
         """PUT up to COBS_MAX cobs at once; returns an answer for each, in order."""
@@ -215,15 +211,7 @@ class SimulatedBank:
         cob = await self.booked(txid)
         if cob is None:
             return NotFound()
-        return CobState(
-            txid=cob.txid,
-            status=cob.status,
-            revisao=cob.revisao,
-            amount_cents=cob.amount_cents,
-            pix_key=cob.pix_key,
-            location=cob.location,
-            received=await self._received(await self.pix_of(txid)),
-        )
+        return CobState(status=cob.status, received=await self._received(await self.pix_of(txid)))
 
     async def remove_cob(self, txid: str) -> Done[None] | NotFound | Rejected:
         async with session(self._pool) as conn:

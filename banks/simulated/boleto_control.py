@@ -25,7 +25,6 @@ from domain.boleto.codes import barcode_of_line
 from domain.instants import SAO_PAULO, iso, to_millisecond
 from domain.money import BOLETO_CENTS_MAX, reais
 
-TIMES_MAX = 100
 TOLD_AT_ONCE = 200
 
 _TELL_ATTEMPTS = 12
@@ -105,7 +104,7 @@ async def pay_boleto(boletos: SimulatedBoletos, body: dict[str, Any]) -> list[di
     rail = body.get("rail", "pix" if "txid" in body else "boleto")
     if rail not in _CHANNELS:
         raise Wrong(400, "rail must be boleto or pix")
-    times = asked_times(body, times_max=TIMES_MAX)
+    times = asked_times(body)
     amount_cents = asked_amount(body, cents_max=BOLETO_CENTS_MAX)
     booked = await boletos.booked(number)
     if booked is None:

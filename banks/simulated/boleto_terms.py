@@ -53,28 +53,28 @@ def shown_terms(terms: PaymentTerms | None, fine_from: date | None, late_days: i
     """Return the terms as fields of the detail."""
     shown: dict[str, Any] = {"quantidadeDiaPrazoLimiteRecebimento": late_days}
     if late_days:
-        shown["dataLimiteRecebimentoTitulo"] = _text(due_on + timedelta(days=late_days))
+        shown["dataLimiteRecebimentoTitulo"] = day_text(due_on + timedelta(days=late_days))
     if terms is None:
         return shown
     if (fine := terms.fine) is not None and fine_from is not None:
         shown |= {
             "codigoTipoMulta": AMOUNT if fine.amount_cents else PERCENT,
-            "valorMultaTituloCobranca": _number(fine.amount_cents),
-            "percentualMultaTitulo": _number(fine.percent_bps),
-            "dataMultaTitulo": _text(fine_from),
+            "valorMultaTituloCobranca": json_number(fine.amount_cents),
+            "percentualMultaTitulo": json_number(fine.percent_bps),
+            "dataMultaTitulo": day_text(fine_from),
         }
     if (interest := terms.interest) is not None:
         shown |= {
             "codigoTipoJuroMora": AMOUNT if interest.day_cents else PERCENT,
-            "valorJuroMoraTitulo": _number(interest.day_cents),
-            "percentualJuroMoraTitulo": _number(interest.month_bps),
+            "valorJuroMoraTitulo": json_number(interest.day_cents),
+            "percentualJuroMoraTitulo": json_number(interest.month_bps),
         }
     for which, discount in zip(("", "Segundo", "Terceiro"), terms.discounts, strict=False):
         shown |= {
             f"codigo{which}DescontoTitulo": AMOUNT if discount.amount_cents else PERCENT,
-            f"valor{which}DescontoTitulo": _number(discount.amount_cents),
-            f"percentual{which}DescontoTitulo": _number(discount.percent_bps),
-            f"data{which}DescontoTitulo": _text(discount.until),
+            f"valor{which}DescontoTitulo": json_number(discount.amount_cents),
+            f"percentual{which}DescontoTitulo": json_number(discount.percent_bps),
+            f"data{which}DescontoTitulo": day_text(discount.until),
         }
     return shown
 
@@ -164,9 +164,10 @@ def _value(given: dict[str, Any], name: str) -> tuple[int, int]:
     return (hundredths, 0) if given["tipo"] == AMOUNT else (0, hundredths)
 
 
-def _number(hundredths: int) -> Raw:
+def json_number(hundredths: int) -> Raw:
+    """Return a JSON number with two decimals, of reais or of percent."""
     return Raw(reais(hundredths).encode())
 
 
-def _text(day: date) -> str:
+def day_text(day: date) -> str:
     return day.strftime("%d.%m.%Y")

@@ -14,7 +14,6 @@ from typing import Any, Final
 
 import msgspec
 from aiohttp import web
-from msgspec import Raw
 
 from banks.banco_do_brasil.agreement import ConvenioAgreement
 from banks.banco_do_brasil.cobrancas import INDICATORS
@@ -22,6 +21,8 @@ from banks.boletos import BoletoPayer, NewBoleto
 from banks.simulated.boleto_terms import (
     WireTerms,
     WrongTerms,
+    day_text,
+    json_number,
     read_day,
     read_fine_from,
     read_late_days,
@@ -44,7 +45,7 @@ from banks.simulated.signing import MEDIA_TYPE, Signer
 from banks.simulated.wire import Handler, Invalid, Wire
 from domain.documents import well_formed
 from domain.instants import SAO_PAULO, day_of
-from domain.money import BOLETO_CENTS_MAX, reais
+from domain.money import BOLETO_CENTS_MAX
 
 INFO: Final = "cobrancas.boletos-info"
 REQUEST: Final = "cobrancas.boletos-requisicao"
@@ -232,11 +233,11 @@ class BoletoWire:
             "codigoAceiteTituloCobranca": "N",
             "codigoPrefixoDependenciaCobrador": self._agreement.agencia,
             "numeroTituloCedenteCobranca": booked.seu_numero,
-            "dataEmissaoTituloCobranca": _day_text(booked.issued_on),
-            "dataRegistroTituloCobranca": _day_text(day_of(booked.registered_at)),
-            "dataVencimentoTituloCobranca": _day_text(booked.due_on),
-            "valorOriginalTituloCobranca": _money(booked.amount_cents),
-            "valorAtualTituloCobranca": _money(booked.due(self.boletos.today()).total_cents),
+            "dataEmissaoTituloCobranca": day_text(booked.issued_on),
+            "dataRegistroTituloCobranca": day_text(day_of(booked.registered_at)),
+            "dataVencimentoTituloCobranca": day_text(booked.due_on),
+            "valorOriginalTituloCobranca": json_number(booked.amount_cents),
+            "valorAtualTituloCobranca": json_number(booked.due(self.boletos.today()).total_cents),
             "nomeSacadoCobranca": payer.name,
             "textoEnderecoSacadoCobranca": payer.street,
             "nomeMunicipioSacadoCobranca": payer.city,
@@ -255,13 +256,13 @@ class BoletoWire:
             shown |= {
                 "codigoCanalPagamento": _BY_PIX if booked.rail == "pix" else _BY_INTERNET,
                 "codigoTipoLiquidacao": 1,
-                "valorPagoSacado": _money(booked.paid_cents),
-                "valorCreditoCedente": _money(booked.paid_cents),
-                "valorJuroMoraRecebido": _money(booked.interest_cents),
-                "valorMultaRecebido": _money(booked.fine_cents),
-                "valorDescontoUtilizado": _money(booked.discount_cents),
-                "dataRecebimentoTitulo": _day_text(day_of(booked.paid_at)),
-                "dataCreditoLiquidacao": _day_text(day_of(booked.settled_at)),
+                "valorPagoSacado": json_number(booked.paid_cents),
+                "valorCreditoCedente": json_number(booked.paid_cents),
+                "valorJuroMoraRecebido": json_number(booked.interest_cents),
+                "valorMultaRecebido": json_number(booked.fine_cents),
+                "valorDescontoUtilizado": json_number(booked.discount_cents),
+                "dataRecebimentoTitulo": day_text(day_of(booked.paid_at)),
+                "dataCreditoLiquidacao": day_text(day_of(booked.settled_at)),
             }
         return shown
 
@@ -311,18 +312,18 @@ class BoletoWire:
         state = ANNOUNCED if row.payments else OPEN
         if closed:
             state = SETTLED if row.payments else WRITTEN_OFF_STATE
-        moved = "" if row.moved_at is None or not closed else _day_text(day_of(row.moved_at))
+        moved = "" if row.moved_at is None or not closed else day_text(day_of(row.moved_at))
         return {
             "numeroBoletoBB": row.number,
             "estadoTituloCobranca": _STATES[state],
             "codigoEstadoTituloCobranca": state,
-            "dataRegistro": _day_text(day_of(row.registered_at)),
-            "dataVencimento": _day_text(row.due_on),
-            "dataMovimento": moved or _day_text(day_of(row.registered_at)),
+            "dataRegistro": day_text(day_of(row.registered_at)),
+            "dataVencimento": day_text(row.due_on),
+            "dataMovimento": moved or day_text(day_of(row.registered_at)),
             "dataCredito": moved if state == SETTLED else "",
-            "valorOriginal": _money(row.amount_cents),
-            "valorAtual": _money(row.amount_cents),
-            "valorPago": "" if row.garbled else _money(row.paid_cents),
+            "valorOriginal": json_number(row.amount_cents),
+            "valorAtual": json_number(row.amount_cents),
+            "valorPago": "" if row.garbled else json_number(row.paid_cents),
             "contrato": _CONTRACT,
             "carteiraConvenio": self._carteira,
             "variacaoCarteiraConvenio": self._agreement.variacao,
@@ -351,7 +352,7 @@ class BoletoWire:
         at = self.boletos.now().astimezone(SAO_PAULO)
         shown = {
             "numeroContratoCobranca": _CONTRACT,
-            "dataAtualizacao": _day_text(at.date()),
+            "dataAtualizacao": day_text(at.date()),
             "horarioAtualizacao": f"{at:%H:%M:%S}",
         }
         return web.json_response(shown)
@@ -375,7 +376,7 @@ class BoletoWire:
         at = self.boletos.now().astimezone(SAO_PAULO)
         shown = {
             "numeroContratoCobranca": str(_CONTRACT),
-            "dataBaixa": _day_text(at.date()),
+            "dataBaixa": day_text(at.date()),
             "horarioBaixa": f"{at:%H:%M:%S}",
         }
         return web.json_response(shown)
@@ -406,13 +407,13 @@ class BoletoWire:
         paid = booked.rail == "pix" and booked.paid_at is not None
         shown = {
             "id": number,
-            "dataRegistroTituloCobranca": _day_text(day_of(booked.registered_at)),
+            "dataRegistroTituloCobranca": day_text(day_of(booked.registered_at)),
             "agenciaBeneficiario": self._agreement.agencia,
             "contaBeneficiario": self._agreement.conta,
-            "valorOriginalTituloCobranca": _money(booked.amount_cents),
-            "validadeTituloCobranca": _day_text(booked.due_on),
+            "valorOriginalTituloCobranca": json_number(booked.amount_cents),
+            "validadeTituloCobranca": day_text(booked.due_on),
             "pix": {
-                "valorRecebido": _money(booked.paid_cents) if paid else 0,
+                "valorRecebido": json_number(booked.paid_cents) if paid else 0,
                 "timestamp": booked.paid_at.isoformat() if paid and booked.paid_at is not None else "",
             },
             "qrCode": {**_qr(booked), "tipo": 1},
@@ -583,14 +584,6 @@ def _cents(given: object) -> int | None:
         return None
     match = _MONEY.fullmatch(f"{given:.2f}" if isinstance(given, float) else str(given))
     return None if match is None else int(match[1]) * 100 + int((match[2] or "").ljust(2, "0"))
-
-
-def _money(cents: int) -> Raw:
-    return Raw(reais(cents).encode())
-
-
-def _day_text(day: date) -> str:
-    return day.strftime("%d.%m.%Y")
 
 
 def _days(query: Mapping[str, str], of: str, default_end: date) -> tuple[date, date]:

@@ -82,7 +82,6 @@ class BookedBoleto(Struct, frozen=True):
     location: str | None
     payments: int
     written_off_at: datetime | None
-    moved_at: datetime | None
     paid_cents: int
     interest_cents: int
     fine_cents: int
@@ -237,8 +236,7 @@ class SimulatedBoletos:
                 return Rejected(NUMBER_TAKEN, "The number is another boleto's.")
             if booked.state == WRITTEN_OFF_STATE:
                 return Rejected(WRITTEN_OFF, "The boleto was written off.")
-        barcode, line = booked.codes
-        return Done(RegisteredBoleto(line=line, barcode=barcode, qr_code=booked.emv if boleto.hybrid else None))
+        return Done(RegisteredBoleto(qr_code=booked.emv if boleto.hybrid else None))
 
     async def find_boleto(self, number: str) -> BoletoState | NotFound:
         booked = await self.booked(number)
@@ -593,10 +591,4 @@ def _state(booked: BookedBoleto) -> BoletoState:
 
 def _paid(row: ListedBoleto) -> PaidBoleto:
     assert row.moved_at is not None, "a paid boleto has moved"
-    return PaidBoleto(
-        number=row.number,
-        amount_cents=row.amount_cents,
-        due_on=row.due_on,
-        paid_cents=row.paid_cents,
-        moved_on=day_of(row.moved_at),
-    )
+    return PaidBoleto(number=row.number, paid_cents=row.paid_cents, moved_on=day_of(row.moved_at))

@@ -20,7 +20,6 @@ from domain.instants import iso, to_millisecond
 from domain.money import PIX_CENTS_MAX, reais
 from runtime.postgres import DB_UNAVAILABLE
 
-TIMES_MAX = 100
 REGISTERED_S_MAX = 5.0
 """How long a payment waits for its cob, which a worker may still be registering."""
 
@@ -78,7 +77,7 @@ class ControlRoutes:
         if body.get("stray") is True:
             return await self._pay_stray(body)
         txid = _txid(body)
-        times = asked_times(body, times_max=TIMES_MAX)
+        times = asked_times(body)
         amount_cents = asked_amount(body, cents_max=PIX_CENTS_MAX)
         cob = await self._registered(txid)
         if body.get("force") is not True:
@@ -114,7 +113,7 @@ class ControlRoutes:
                 paid_at=now,
                 garbled=body.get("garbled") is True,
             )
-            for _ in range(asked_times(body, times_max=TIMES_MAX))
+            for _ in range(asked_times(body))
         ]
         await self._bank.receive(paid, tell=False)
         return paid

@@ -8,6 +8,8 @@ from msgspec import Struct
 
 from domain.money import parse_amount
 
+TIMES_MAX = 100
+
 Rules = TypeVar("Rules", bound=Struct)
 
 
@@ -35,10 +37,10 @@ async def asked_rules(request: web.Request, rules: Rules) -> Rules:
         raise Wrong(400, str(error)) from None
 
 
-def asked_times(body: dict[str, Any], *, times_max: int) -> int:
+def asked_times(body: dict[str, Any]) -> int:
     times = body.get("times", 1)
-    if type(times) is not int or not 1 <= times <= times_max:
-        raise Wrong(400, f"times must be a whole number from 1 to {times_max}")
+    if type(times) is not int or not 1 <= times <= TIMES_MAX:
+        raise Wrong(400, f"times must be a whole number from 1 to {TIMES_MAX}")
     return times
 
 

@@ -220,7 +220,6 @@ class SimulatedReturns:
                 asked_at=each.asked_at,
                 reference=each.end_to_end_id,
                 pix_key=each.pix_key,
-                document=each.document,
             )
             for each in rows
         ]

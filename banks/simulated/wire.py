@@ -172,7 +172,7 @@ class Wire:
         async def admitted(request: web.Request) -> web.StreamResponse:
             granted = self._granted(request)
             if granted is None:
-                return _unauthorized("Bad Credentials")
+                return _unauthorized()
             key = request.query.get(self._access.app_key_param, "")
             if not hmac.compare_digest(key.encode(), self._access.app_key.encode()):
                 return web.json_response(
@@ -195,15 +195,15 @@ class Wire:
 
     async def token(self, request: web.Request) -> web.Response:
         if request.content_type != "application/x-www-form-urlencoded":
-            return _oauth_error(400, "invalid_request", "form encoding is needed")
+            return _oauth_error("invalid_request", "form encoding is needed")
         form = await request.post()
         if form.get("grant_type") != "client_credentials":
-            return _oauth_error(400, "unsupported_grant_type", "client_credentials is needed")
+            return _oauth_error("unsupported_grant_type", "client_credentials is needed")
         if not self._known(request.headers.get("Authorization", "")):
-            return _unauthorized("Bad Credentials")
+            return _unauthorized()
         asked = str(form.get("scope", "")).split()
         if not asked or not SCOPES.issuperset(asked):
-            return _oauth_error(400, "invalid_scope", "the application does not hold these scopes")
+            return _oauth_error("invalid_scope", "the application does not hold these scopes")
         life_s = self._access.token_life_s
         token = self._issue(asked, int(self.bank.now().timestamp()) + life_s)
         shown = {
@@ -504,13 +504,14 @@ def _not_found() -> Invalid:
     return Invalid("CobNaoEncontrado", 404, "A cobrança não foi encontrada.")
 
 
-def _unauthorized(message: str) -> web.Response:
+def _unauthorized() -> web.Response:
+    message = "Bad Credentials"
     body = {"statusCode": 401, "error": "Unauthorized", "message": message, "attributes": {"error": message}}
     return web.json_response(body, status=401)
 
 
-def _oauth_error(status: int, error: str, description: str) -> web.Response:
-    return web.json_response({"error": error, "error_description": description}, status=status)
+def _oauth_error(error: str, description: str) -> web.Response:
+    return web.json_response({"error": error, "error_description": description}, status=400)
 
 
 def _asks_token(request: web.Request) -> bool:

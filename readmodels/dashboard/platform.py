@@ -48,12 +48,10 @@ class Merchant(Struct, frozen=True):
     account_id: UUID
     name: str
     document: str
-    city: str
     address: bytes | None
     kyc: str
     kyc_reason: str | None
     kyc_at: datetime | None
-    payout_key: str
     receiving_key: str | None
     """The key under which its charges are received: its own, else the platform's; None when neither is set."""
     refunds_to_others: str | None

@@ -9,6 +9,7 @@ import pytest
 import pytest_asyncio
 from msgspec import structs
 
+from banks.banco_do_brasil.agreement import boleto_codes
 from banks.boletos import NOT_FOUND, PAID, WRITTEN_OFF, BoletoState, PaidBoleto
 from banks.protocol import Bank, Cob, CobState, Cobv, Done, NotFound, Rejected
 from banks.received import ReceivedPix
@@ -80,13 +81,9 @@ async def subject(request: pytest.FixtureRequest, pool: Pool) -> AsyncIterator[S
 
 async def test_putting_a_cob_twice_registers_it_once(subject: Subject) -> None:
     cob = await subject.cob()
-    first = await subject.bank.pix.put_cob(cob)
-    assert isinstance(first, Done)
-    assert (first.value.status, first.value.revisao, first.value.amount_cents) == ("ATIVA", 0, 12345)
-    assert await subject.bank.pix.put_cob(cob) == first
-    state = await subject.bank.pix.get_cob(cob.txid)
-    assert isinstance(state, CobState)
-    assert (state.txid, state.received) == (cob.txid, [])
+    for _ in range(2):
+        assert await subject.bank.pix.put_cob(cob) == Done(None)
+        assert await subject.bank.pix.get_cob(cob.txid) == CobState(status="ATIVA", received=[])
 
 
 async def test_an_unregistered_cob_or_boleto_is_not_found(subject: Subject) -> None:
@@ -351,12 +348,11 @@ async def test_registering_a_boleto_twice_registers_it_once_with_the_same_line(s
     first, again = [await subject.bank.boletos.register_boleto(boleto) for _ in range(2)]
     assert isinstance(first, Done)
     assert isinstance(again, Done)
-    assert (first.value.line, first.value.barcode) == (again.value.line, again.value.barcode)
     assert first.value.qr_code is not None
     state = await subject.bank.boletos.find_boleto(boleto.number)
     assert isinstance(state, BoletoState)
     assert (state.status, state.amount_cents, state.due_on) == ("open", 12345, boleto.due_on)
-    assert (state.line, state.barcode) == (first.value.line, first.value.barcode)
+    assert (state.barcode, state.line) == boleto_codes(boleto.number, due_on=boleto.due_on, amount_cents=12345)
 
 
 async def test_another_boleto_under_a_used_number_is_rejected(subject: Subject) -> None:

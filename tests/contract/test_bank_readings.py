@@ -132,7 +132,8 @@ async def test_a_boleto_whose_numbers_are_text_is_read_and_listed() -> None:
         "numeroBoletoBB": boleto.number, "codigoEstadoTituloCobranca": "6", "dataVencimento": "20.11.2026",
         "dataMovimento": "20.11.2026", "valorOriginal": "123.45", "valorPago": "123.45",
     }  # fmt: skip
-    listed = {"indicadorContinuidade": "S", "proximoIndice": "300", "boletos": [item]}
+    without_terms = item | {"dataVencimento": "00.00.0000", "valorOriginal": None}  # which nothing asks of a list
+    listed = {"indicadorContinuidade": "S", "proximoIndice": "300", "boletos": [item, without_terms]}
     said = detail(boleto, codigoEstadoTituloCobranca="1", quantidadeDiaPrazoLimiteRecebimento="30")
     async with bank_answering({f"GET {one}": (200, said), "GET /cobrancas/v2/boletos": (200, listed)}) as bank:
         state = await bank.boletos.find_boleto(boleto.number)
@@ -140,7 +141,7 @@ async def test_a_boleto_whose_numbers_are_text_is_read_and_listed() -> None:
     assert isinstance(state, BoletoState)
     assert (state.status, state.late_days) == ("open", 30)
     assert isinstance(page, Done)
-    assert ([each.paid_cents for each in page.value.items], page.value.following) == ([12345], "N:300")
+    assert ([each.paid_cents for each in page.value.items], page.value.following) == ([12345, 12345], "N:300")
 
 
 # Nulls in place of missing values

@@ -85,9 +85,8 @@ def line_of(boleto: NewBoleto) -> str:
 async def test_a_boleto_is_registered_read_redated_and_written_off(bank: RunningBoletoBank) -> None:
     adapter = bank.adapter()
     boleto = new_boleto(description="Ação nº 7 – parcela 1/3")
-    made = await adapter.boletos.register_boleto(boleto)
+    assert await adapter.boletos.register_boleto(boleto) == Done(RegisteredBoleto(qr_code=None))
     barcode, line = boleto_codes(boleto.number, due_on=boleto.due_on, amount_cents=boleto.amount_cents)
-    assert made == Done(RegisteredBoleto(line=line, barcode=barcode, qr_code=None))
     booked = await bank.books.booked(boleto.number)
     assert booked is not None
     assert booked.description == "ACAO NO 7 - PARCELA 1/3"
@@ -291,7 +290,7 @@ async def test_every_paid_boleto_of_our_agreement_is_listed_over_pages_and_no_ot
     paid = await boletos_paid(adapter.boletos, day, day)
     assert isinstance(paid, Done)
     assert sorted(boleto.number for boleto in paid.value) == sorted(mine)
-    assert {(boleto.amount_cents, boleto.paid_cents, boleto.moved_on) for boleto in paid.value} == {(12345, 12300, day)}
+    assert {(boleto.paid_cents, boleto.moved_on) for boleto in paid.value} == {(12300, day)}
     everything = await bank.books.closed_page(moved=(day, day), limit=1000)
     assert len(everything) == 408
     first = await bank.books.closed_page(moved=(day, day))

@@ -45,7 +45,6 @@ Change = Callable[[Connection], Awaitable[Changed | None]]
 class BoletoOrder(ClaimedOrder, frozen=True, gc=False):
     """A claimed order, with its charge and boleto as they were when it was claimed."""
 
-    due_at: datetime
     account_id: UUID
     charge_id: UUID
     payment_method: str | None

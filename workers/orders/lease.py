@@ -57,6 +57,7 @@ class ClaimedOrder(Struct, frozen=True, gc=False):
     created_at: datetime
     deadline: datetime | None
     reply_to: str | None
+    due_at: datetime
 
     @property
     def mode(self) -> Mode:

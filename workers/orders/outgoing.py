@@ -32,7 +32,8 @@ SILENT_S: Final = 25.0
 """The longest wait between two questions to a bank that gave no answer, however long it was away: open orders are
 known within half a minute of its return. The longer waits are for money that the bank says is on its way."""
 ATTEMPTS_MIN: Final = 5
-"""Attempts before the bank is believed not to know a PIX it told us of: WATCH may have passed without a question."""
+"""Attempts before the bank is believed not to know a PIX it told us of: LOST_CALL_WATCH may have passed without a
+question."""
 
 _DETAIL_MAX = 200  # characters
 
@@ -41,7 +42,6 @@ _encode = msgspec.json.Encoder().encode
 
 
 class MoneyOrder(ClaimedOrder, frozen=True, gc=False):
-    due_at: datetime
     account_id: UUID
     charge_id: UUID | None
     """The charge of a refund; None for a withdrawal."""

@@ -18,7 +18,6 @@ from workers.orders.lease import ClaimedOrder
 class PixOrder(ClaimedOrder, frozen=True, gc=False):
     """A claimed order, with its charge as it was when the order was claimed."""
 
-    due_at: datetime
     charge_id: UUID | None
     status: str | None
     expires_at: datetime | None

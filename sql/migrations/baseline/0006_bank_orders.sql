@@ -75,7 +75,8 @@ CREATE INDEX bank_order_failed ON bank_order_done (order_id) WHERE state <> 'don
 CREATE TABLE bank_hint (
     hint_id      bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
     bank         text NOT NULL,
-    -- The subject (endToEndId, or the boleto's number and state): a hint received twice is stored once.
+    -- The subject: a PIX by its endToEndId or, without one, by txid:<txid>; of a boleto boleto:<number>:<digest of the
+    -- item>. A hint received twice is stored once.
     about        text NOT NULL,
     txid         text NOT NULL,
     received_at  timestamptz NOT NULL,
@@ -235,7 +236,7 @@ CREATE TABLE lease (
 
 -- The latest heartbeat of each worker process. The row of a process that died stays for an hour.
 CREATE TABLE worker_heartbeat (
-    -- Host and process number, as in logs and leases.
+    -- Host, process number and a random part, as in logs and leases.
     worker   text PRIMARY KEY,
     beat_at  timestamptz NOT NULL,
     -- The duties whose latest rounds all failed.

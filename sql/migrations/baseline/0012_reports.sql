@@ -212,7 +212,7 @@ SELECT account_id, name, kyc, created_at FROM account;
 COMMENT ON VIEW reporting_accounts IS 'Merchants, and partners who have an account.';
 COMMENT ON COLUMN reporting_accounts.account_id IS 'Names the account in every other view.';
 COMMENT ON COLUMN reporting_accounts.name IS 'The company''s name.';
-COMMENT ON COLUMN reporting_accounts.kyc IS 'pending, approved, rejected.';
+COMMENT ON COLUMN reporting_accounts.kyc IS 'pending, approved, rejected, blocked.';
 COMMENT ON COLUMN reporting_accounts.created_at IS 'When it was opened.';
 
 CREATE VIEW reporting_charges AS

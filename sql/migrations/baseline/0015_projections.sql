@@ -185,7 +185,8 @@ END $$;
 
 CREATE TABLE verification (
     verification_id  bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
-    -- {"account_id", "since", "until"}: what is verified; an absent member sets no bound.
+    -- {"account_id", "since", "until", "begun", "rows_max"} (VerifyScope): what is verified; an absent one of the first
+    -- three sets no bound.
     scope            jsonb NOT NULL,
     -- Begun by workers, which also resume it by themselves; otherwise an operator started it.
     nightly          boolean NOT NULL,

@@ -12,7 +12,7 @@ RETURNING number;
 -- name: boleto
 -- A boleto with the sums of its settled payments; the latest of these gives rail and dates.
 SELECT s.number, s.seu_numero, s.amount_cents, s.issued_on, s.due_on, s.terms, s.fine_from, s.late_days, s.description,
-       s.payer_sealed, s.registered_at, s.txid, s.location, s.payments, s.written_off_at, s.moved_at,
+       s.payer_sealed, s.registered_at, s.txid, s.location, s.payments, s.written_off_at,
        coalesce(p.paid_cents, 0)::bigint AS paid_cents, coalesce(p.interest_cents, 0)::bigint AS interest_cents,
        coalesce(p.fine_cents, 0)::bigint AS fine_cents, coalesce(p.discount_cents, 0)::bigint AS discount_cents,
        p.paid_at, p.settled_at, p.rail

@@ -149,7 +149,7 @@ DELETE FROM mail m USING ended WHERE m.mail_id = ended.mail_id;
 INSERT INTO mail_stop (account_id, to_hash, stopped_at) VALUES (:account_id, :to_hash, :now) ON CONFLICT DO NOTHING;
 
 -- name: merchant
--- The merchant and address of an unsubscribe link.
+-- The name of the merchant whose mails an unsubscribe link stops.
 SELECT name FROM account WHERE account_id = :account_id;
 
 -- name: catch

@@ -32,7 +32,7 @@ SELECT name FROM account ORDER BY lower(name) USING ~<~, account_id LIMIT :limit
 
 -- name: merchant
 -- One merchant, with the production balance.
-SELECT a.account_id, a.name, a.document, a.city, a.address, a.kyc, a.kyc_reason, a.kyc_at, a.pix_key AS payout_key,
+SELECT a.account_id, a.name, a.document, a.address, a.kyc, a.kyc_reason, a.kyc_at,
        coalesce(a.receiving_key, (SELECT pix_key FROM receiving_key)) AS receiving_key, a.refunds_to_others, a.created_at,
        coalesce((SELECT c.balance_cents FROM account_clock c WHERE c.account_id = a.account_id AND NOT c.test), 0) AS balance_cents,
        (SELECT e.url FROM webhook_endpoint e WHERE e.account_id = a.account_id) AS webhook_url

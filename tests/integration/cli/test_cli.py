@@ -294,6 +294,16 @@ async def operator_log(system: System, subject: str) -> list[tuple[str, dict[str
     return [(row["action"], json.loads(row["facts"])) for row in rows]
 
 
+async def change_payout_key(system: System, account_id: str, pix_key: str) -> None:
+    conn = await asyncpg.connect(system.database_url)
+    await conn.execute(
+        "INSERT INTO payout_change (change_id, account_id, pix_key, document, asked_by, by_staff, asked_at,"
+        " effective_at) VALUES (gen_random_uuid(), $1, $2, '12345678000195', 'owner', false, now(), now())",
+        account_id, pix_key,
+    )  # fmt: skip
+    await conn.close()
+
+
 def test_merchants_and_staff_are_listed_and_shown_without_a_secret(system: System, merchant: dict[str, Any]) -> None:
     account_id = merchant["account_id"]
     person = merchant["dashboard"]["email"]
@@ -311,6 +321,8 @@ def test_merchants_and_staff_are_listed_and_shown_without_a_secret(system: Syste
     assert (shown["name"], shown["kyc"], shown["balance"]) == (merchant["name"], "approved", "0.00")
     assert person in [each["email"] for each in shown["people"]]
     assert ("*" in shown["pix_key"], shown["receiving_key"]) == (True, None)
+    asyncio.run(change_payout_key(system, account_id, "outra@loja.example.com"))
+    assert system.json("merchant", "show", account_id)["pix_key"] == "o***@loja.example.com"
     system.json("merchant", "pix-key", account_id, "cobranca@loja.example.com")
     assert system.json("merchant", "show", account_id)["receiving_key"] == "c***@loja.example.com"
     nobody = system.quita("merchant", "show", str(uuid4()))

@@ -58,9 +58,9 @@ class Slow:
         for event in self.asked.values():
             event.set()
 
-    async def put_cob(self, cob: Cob) -> Done[CobState]:
+    async def put_cob(self, cob: Cob) -> Done[None]:
         await self._answer(cob.txid)
-        return Done(self._state(cob.txid, []))
+        return Done(None)
 
     async def get_cob(self, txid: str) -> CobState | NotFound:
         await self._answer(txid)
@@ -68,7 +68,7 @@ class Slow:
             end_to_end_id=f"E{txid[:31]}", txid=txid, amount_cents=1234, paid_at=utc_now(),
             payer_name="Maria", payer_document="52998224725",
         )  # fmt: skip
-        return self._state(txid, [paid])
+        return CobState(status="ATIVA", received=[paid])
 
     @property
     def boletos(self) -> Any:
@@ -84,11 +84,6 @@ class Slow:
 
     async def register_callback(self, pix_key: str, url: str) -> Done[None]:
         return Done(None)
-
-    def _state(self, txid: str, received: list[ReceivedPix]) -> CobState:
-        return CobState(
-            txid=txid, status="ATIVA", revisao=0, amount_cents=1234, pix_key=None, location=None, received=received
-        )
 
 
 @pytest_asyncio.fixture(loop_scope="session")

@@ -324,7 +324,7 @@ async def test_suspended_money_of_a_boleto_whose_charge_is_created_later_is_coun
     number, paid_on = number_of(order), today()
     await bank.books.pay(number, rail="boleto")
     await bank.settled(number)
-    listed = [PaidBoleto(number=number, amount_cents=5000, due_on=paid_on, paid_cents=5000, moved_on=paid_on)]
+    listed = [PaidBoleto(number=number, paid_cents=5000, moved_on=paid_on)]
     await book_listed(context, BANK, listed)
     (suspense_id,) = await pool.fetch("SELECT suspense_id FROM suspense WHERE reference = $1", number)
     if settled:
@@ -406,7 +406,7 @@ async def test_no_money_is_lost_when_staff_assigned_part_of_it_before_the_charge
     for cents, total in ((5000, 5000), (700, 5700)):
         await bank.books.pay(number, rail="boleto", amount_cents=cents, force=True)
         await bank.settled(number)
-        listed = PaidBoleto(number=number, amount_cents=5000, due_on=paid_on, paid_cents=total, moved_on=paid_on)
+        listed = PaidBoleto(number=number, paid_cents=total, moved_on=paid_on)
         await book_listed(context, BANK, [listed])
     (second,) = await pool.fetch("SELECT suspense_id FROM suspense WHERE source = $1", f"{number}/5700")
     async with transaction(pool) as conn:
@@ -434,7 +434,7 @@ async def test_suspended_money_of_a_boleto_whose_registration_reply_was_lost_is_
     number, paid_on = number_of(order), today()
     await bank.books.pay(number, rail="boleto")
     await bank.settled(number)
-    listed = [PaidBoleto(number=number, amount_cents=5000, due_on=paid_on, paid_cents=5000, moved_on=paid_on)]
+    listed = [PaidBoleto(number=number, paid_cents=5000, moved_on=paid_on)]
     await book_listed(context, BANK, listed)
     (suspense_id,) = await pool.fetch("SELECT suspense_id FROM suspense WHERE reference = $1", number)
     if by_staff:
