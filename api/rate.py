@@ -59,7 +59,6 @@ class Buckets:
         self._waiting: dict[str, int] = {}
         self._ahead: dict[str, asyncio.Task[int]] = {}
         self._skip_redis_until = 0.0
-        self.failed_open = 0
 
     async def spend(self, client_id: str, *, rate_per_s: int, burst: int) -> tuple[int, int]:
         """Takes one token; returns the tokens left and the seconds until the bucket is full.
@@ -70,7 +69,6 @@ class Buckets:
         lease = self._leases.get(client_id)
         while lease is None or lease.left <= 0 or lease.until < now:
             if now < self._skip_redis_until:
-                self.failed_open += 1
                 _passed_without_redis.inc()
                 return burst, 0
             self._waiting[client_id] = self._waiting.get(client_id, 0) + 1

@@ -9,7 +9,17 @@ from datetime import UTC, datetime
 from typing import Any
 from uuid import UUID
 
-from cli.answer import Commands, answer, checked_seal, connected, family, in_transaction, reaching_postgres, tell
+from cli.answer import (
+    Commands,
+    answer,
+    checked_seal,
+    connected,
+    family,
+    in_transaction,
+    origin,
+    reaching_postgres,
+    tell,
+)
 from cli.run.child import CannotRun
 from domain.merchants.partners import ALONE_BPS_MAX, needs_second
 from domain.money import reais
@@ -48,37 +58,44 @@ def _add_terms(parser: argparse.ArgumentParser) -> None:
 
 def create(args: argparse.Namespace) -> int:
     from commands.merchants.integrators import create_integrator
+    from commands.people.audit import audit_for_platform
 
     _check_needs_no_second(args.share)
-    partner = _in_all_cells(
-        args.account_id,
-        lambda conn: create_integrator(
-            conn,
-            name=args.name or args.called,
-            account_id=args.account_id,
-            now=datetime.now(UTC),
-            share_bps=args.share or 0,
-        ),
-    )
-    return answer(args, _partner_record(partner))
+    now, name, facts = datetime.now(UTC), args.name or args.called, {"share": reais(args.share or 0), **_account(args)}
+
+    async def run(conn: Any) -> Any:
+        partner = await create_integrator(
+            conn, name=name, account_id=args.account_id, now=now, share_bps=args.share or 0
+        )
+        await audit_for_platform(conn, name, "integrator.created", facts, origin(), now=now)
+        return partner
+
+    return answer(args, _partner_record(_in_all_cells(args.account_id, run)))
 
 
 def change(args: argparse.Namespace) -> int:
     from commands.merchants.integrators import set_integrator
+    from commands.people.audit import audit_for_platform
 
     _check_needs_no_second(args.share)
-    partner = _in_all_cells(
-        args.account_id,
-        lambda conn: set_integrator(
-            conn,
-            args.code,
-            now=datetime.now(UTC),
-            share_bps=args.share,
-            active=args.active,
-            account_id=args.account_id,
-        ),
-    )
-    return answer(args, _partner_record(partner))
+    now, facts = datetime.now(UTC), _account(args)
+    if args.share is not None:
+        facts["share"] = reais(args.share)
+    if args.active is not None:
+        facts["active"] = "sim" if args.active else "não"
+
+    async def run(conn: Any) -> Any:
+        partner = await set_integrator(
+            conn, args.code, now=now, share_bps=args.share, active=args.active, account_id=args.account_id
+        )
+        await audit_for_platform(conn, args.code, "integrator.changed", facts, origin(), now=now)
+        return partner
+
+    return answer(args, _partner_record(_in_all_cells(args.account_id, run)))
+
+
+def _account(args: argparse.Namespace) -> dict[str, str]:
+    return {"account_id": str(args.account_id)} if args.account_id else {}
 
 
 def _in_all_cells(account_id: UUID | None, command: Callable[[Any], Awaitable[Any]]) -> Any:

@@ -154,6 +154,7 @@ def create(args: argparse.Namespace) -> int:
 
 def _register(args: argparse.Namespace) -> int:
     from commands.merchants.registration import Address, MerchantRegistration, register_merchant
+    from commands.people.audit import audit_for_platform
     from runtime.ids import new_id
 
     registration = MerchantRegistration(
@@ -166,8 +167,13 @@ def _register(args: argparse.Namespace) -> int:
     letters = os.environ.get("CNPJ_WITH_LETTERS", "0") == "1"
 
     async def register(conn: Any) -> Any:
-        now, seal = datetime.now(UTC), await checked_seal(conn)
-        return await register_merchant(conn, registration, account_id=new_id(), letters=letters, now=now, seal=seal)
+        account_id, now, seal = new_id(), datetime.now(UTC), await checked_seal(conn)
+        merchant = await register_merchant(
+            conn, registration, account_id=account_id, letters=letters, now=now, seal=seal
+        )
+        facts = {"name": registration.name[:100], "cnpj": registration.document}
+        await audit_for_platform(conn, account_id, "merchant.registered", facts, origin(), now=now)
+        return merchant
 
     return answer(args, in_transaction(register))
 
@@ -361,13 +367,21 @@ def _in_reais(terms: Any) -> Any:
 
 def auto_withdraw(args: argparse.Namespace) -> int:
     from commands.money.withdraw import end_daily, set_daily
+    from commands.people.audit import audit_for_account
     from domain.money import reais
 
-    if args.off:
-        in_transaction(lambda conn: end_daily(conn, args.account_id))
-        return answer(args, {"account_id": str(args.account_id), "auto_withdraw": False})
-    in_transaction(lambda conn: set_daily(conn, args.account_id, keep_cents=args.keep))
-    return answer(args, {"account_id": str(args.account_id), "auto_withdraw": True, "keep": reais(args.keep)})
+    account_id, keep = args.account_id, {} if args.off else {"keep": reais(args.keep)}
+    action = "withdrawal.daily_ended" if args.off else "withdrawal.daily_set"
+
+    async def change(conn: Any) -> None:
+        if args.off:
+            await end_daily(conn, account_id)
+        else:
+            await set_daily(conn, account_id, keep_cents=args.keep)
+        await audit_for_account(conn, account_id, action, keep, origin(), now=datetime.now(UTC))
+
+    _change_and_audit(account_id, action, keep, change)
+    return answer(args, {"account_id": str(account_id), "auto_withdraw": not args.off, **keep})
 
 
 def _without_punctuation(document: str) -> str:

@@ -1,9 +1,11 @@
 """`quita pix`: suspends and resumes issuing standalone PIX charges in production, and sets the platform's PIX key."""
 
 import argparse
+from collections.abc import Awaitable, Callable
 from datetime import UTC, datetime
+from typing import Any
 
-from cli.answer import Commands, answer, family, operator
+from cli.answer import Commands, answer, family, operator, origin
 from cli.cells.each import in_each_cell
 
 
@@ -19,15 +21,31 @@ def add_commands(commands: Commands) -> None:
 def suspend(args: argparse.Namespace) -> int:
     from commands.merchants.pix_suspension import suspend_pix
 
-    in_each_cell(args, lambda conn: suspend_pix(conn, now=datetime.now(UTC)))
+    _change_and_audit(args, "pix.suspended", lambda conn, now: suspend_pix(conn, now=now))
     return answer(args, {"suspended": True})
 
 
 def resume(args: argparse.Namespace) -> int:
     from commands.merchants.pix_suspension import resume_pix
 
-    in_each_cell(args, resume_pix)
+    _change_and_audit(args, "pix.resumed", lambda conn, now: resume_pix(conn))
     return answer(args, {"suspended": False})
+
+
+def _change_and_audit(
+    args: argparse.Namespace, action: str, change: Callable[[Any, datetime], Awaitable[object]]
+) -> None:
+    """Makes the change in each cell, and writes a line in that cell's audit log of the platform."""
+    from commands.people.audit import audit_for_platform
+    from domain.merchants.staff import PLATFORM
+
+    now = datetime.now(UTC)
+
+    async def run(conn: Any) -> None:
+        await change(conn, now)
+        await audit_for_platform(conn, PLATFORM, action, {}, origin(), now=now)
+
+    in_each_cell(args, run)
 
 
 def receiving_key(args: argparse.Namespace) -> int:

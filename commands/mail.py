@@ -30,8 +30,6 @@ from sql import Connection
 
 REQUESTS_MAX: Final = 200
 NOTICES_MAX: Final = 100
-PEOPLE_MAX: Final = 20
-"""Dashboard users of one account who are mailed a notice."""
 MAKING_CHARGES: Final = ("owner", "finance", "support")
 """Roles that create production charges (web/painel/table.py)."""
 MAILED: Final = (Status.PENDING, Status.PAID, Status.REFUNDED)
@@ -195,11 +193,7 @@ async def write_notices(conn: Connection, *, now: datetime, seal: Seal) -> int:
     if not notices:
         return 0
     people = await find_people(conn, account_ids=sorted({notice.account_id for notice in notices}))
-    addressed = [
-        (notice, email)
-        for notice in notices
-        for email in [each.email for each in people if _gets_notice(each, notice)][:PEOPLE_MAX]
-    ]
+    addressed = [(notice, each.email) for notice in notices for each in people if _gets_notice(each, notice)]
     if addressed:
         mail_ids = [new_id() for _ in addressed]
         await add_notice(

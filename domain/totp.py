@@ -18,11 +18,11 @@ def step_at(now: datetime) -> int:
     return int(now.timestamp()) // STEP_S
 
 
-def code_at(secret: bytes, step: int, *, digits: int = DIGITS, digest: str = "sha1") -> str:
-    mac = hmac.digest(secret, step.to_bytes(8, "big"), digest)
+def code_at(secret: bytes, step: int) -> str:
+    mac = hmac.digest(secret, step.to_bytes(8, "big"), "sha1")
     at = mac[-1] & 15
     value = int.from_bytes(mac[at : at + 4], "big") & 0x7FFF_FFFF
-    return f"{value % 10**digits:0{digits}}"
+    return f"{value % 10**DIGITS:0{DIGITS}}"
 
 
 def step_of(secret: bytes, code: str, *, now: datetime, after: int) -> int | None:

@@ -11,7 +11,6 @@ _FIELDS: Final[dict[str, str]] = {
     "access_token": "Send it as Authorization: Bearer <access_token>.",
     "account_id": "Id of the account.",
     "address": "Address of the payer.",
-    "advance": "By how much the clock moves.",
     "advanced_seconds": "Seconds by which the clock is ahead of the real time.",
     "amount": "Amount in reais, as a decimal string such as 10.50.",
     "amount_due": "What the boleto costs if it is paid today; present only with payment terms, while the charge is "
@@ -56,7 +55,6 @@ _FIELDS: Final[dict[str, str]] = {
     "discount": "Discount taken off the payment, in decimal reais.",
     "document": "CPF or CNPJ, masked; null when the bank did not report it or the payer's data was erased.",
     "documentation_url": "Address of the page that explains this code and what to do.",
-    "documento": "CPF or CNPJ, digits only.",
     "due_date": "The due date, as you gave it; null for PIX charges.",
     "duration_ms": "How long the attempt took, in milliseconds.",
     "effective_due_date": "The due date, moved to the next banking day when it falls on a weekend or holiday; null "
@@ -72,7 +70,6 @@ _FIELDS: Final[dict[str, str]] = {
     "event_id": "Id of the event. Store it, and ignore an event whose id you already have.",
     "expires_at": "When the charge expires; in a dual charge, when its PIX leg expires. null for other boletos, "
     "which go by their due date.",
-    "expires_in": "Lifetime of the charge in seconds; after that it expires.",
     "external_id": "Your own reference; null when none was given.",
     "failed_at": "When the latest attempt to issue it failed.",
     "failure": "Why it failed; null if it did not fail.",
@@ -105,8 +102,6 @@ _FIELDS: Final[dict[str, str]] = {
     "mode": "Mode of the credential: test or production.",
     "name": "Name of the payer.",
     "net_amount": "Amount minus the fee, in decimal reais.",
-    "next_attempt_at": "When it is tried next.",
-    "next_cursor": "Where the next page begins; null at the end.",
     "next_due_date": "Due date of the next charge; null when there is none.",
     "next_issue_at": "When the next charge is issued; null when there is none, and while paused.",
     "next_number": "Number of the next charge; null when there is none.",

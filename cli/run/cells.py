@@ -195,12 +195,6 @@ class CellRouter:
         for front in self._fronts():
             front.stopping()
 
-    @property
-    def openapi(self) -> bytes:
-        """The OpenAPI document, which is the same for every cell."""
-        document: bytes = self._home.api.state.openapi
-        return document
-
     def contexts(self) -> dict[int, ApiContext | None]:
         """The API context of each other cell, for work that spans cells; None for a cell that is away."""
         return {number: None if front is None else front.api.state.context for number, front in self._other_fronts()}

@@ -256,5 +256,4 @@ def _error_in(line: bytes) -> str:
         return ""
     if not isinstance(record, dict) or record.get("level") not in ("error", "critical"):
         return ""
-    exception = str(record.get("exception", "")).strip().rsplit("\n", 1)[-1]
-    return " ".join(part for part in (str(record.get("event", "")), exception) if part)[:300]
+    return ": ".join(str(record[name]) for name in ("event", "error", "reason") if record.get(name))[:300]

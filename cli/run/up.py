@@ -25,6 +25,7 @@ from cli.run.cell_workers import CellWatch
 from cli.run.child import CannotRun, Child, Port
 from cli.run.serve import api_children, is_ready, locked, make_metrics_folder, reachable, serve_metrics
 from cli.run.supervise import Supervisor, say
+from runtime.limits.variables import whole_number
 from runtime.local.embedded import EmbeddedPostgres, EmbeddedRedis
 from runtime.local.files import write_private
 from runtime.local.ports import port_is_free, remembered_port
@@ -223,10 +224,10 @@ def _environment(home: Path) -> dict[str, str]:
 
 
 def _whole_number(env: dict[str, str], name: str, default: int) -> int:
-    text = env.get(name) or str(default)
-    if not (text.isascii() and text.isdigit() and 0 < int(text) < 65_536):
-        raise CannotRun(f"{name} must be a whole number from 1 to 65535, not {text!r}")
-    return int(text)
+    try:
+        return whole_number(env, name, 1, 65_535) or default
+    except ValueError as error:
+        raise CannotRun(str(error)) from None
 
 
 def _simulated_bank(env: dict[str, str], settings: Settings, log: Path) -> Child:

@@ -13,6 +13,7 @@ from uuid import UUID
 
 import msgspec
 from msgspec import Struct
+from stdnum.br import cnpj
 
 import sql
 from commands.merchants.integrators import check_name, create_integrator
@@ -161,7 +162,4 @@ def _slug(name: str) -> str:
 def _fictional_cnpj(account_id: UUID) -> str:
     """Returns a CNPJ with right check digits, derived from the id, for accounts registered without a document."""
     base = f"{account_id.int % 10**8:08}0001"
-    for weights in ((5, 4, 3, 2, 9, 8, 7, 6, 5, 4, 3, 2), (6, 5, 4, 3, 2, 9, 8, 7, 6, 5, 4, 3, 2)):
-        rest = sum(int(digit) * weight for digit, weight in zip(base, weights, strict=True)) % 11
-        base += str(0 if rest < 2 else 11 - rest)
-    return base
+    return base + str(cnpj.calc_check_digits(base))

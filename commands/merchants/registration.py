@@ -14,7 +14,7 @@ import msgspec
 from msgspec import Struct
 
 import sql
-from commands.merchants.integrators import check_name, create_integrator
+from commands.merchants.integrators import create_integrator
 from commands.people.links import ask_for_link
 from commands.people.people import add_person
 from domain.documents import check_digits_hold, well_formed
@@ -155,10 +155,6 @@ def address_faults(address: Address) -> dict[str, str]:
 
 def _company_faults(name: str, document: str, *, letters: bool) -> dict[str, str]:
     wrong = {}
-    try:
-        check_name(name)
-    except Refused as refused:
-        wrong.update(refused.fields or {})
     # A BR Code is ASCII, so a name in another script would be empty there.
     if not _is_printable(name, 100) or not re.search("[A-Za-z]", _ascii_fold(name)):
         wrong["name"] = "must be 1 to 100 characters that boletos print, with a Latin letter among them"

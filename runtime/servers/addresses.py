@@ -3,8 +3,8 @@
 from collections.abc import Mapping
 from typing import Any, Final
 
-from runtime.cells.number import CELLS_MAX
-from runtime.limits.variables import switch
+from runtime.cells.number import CELLS_MAX, HOME
+from runtime.limits.variables import switch, whole_number
 
 STATEMENTS_KEPT: Final = 256
 
@@ -26,7 +26,4 @@ def read_databases(env: Mapping[str, str]) -> dict[str, Any]:
 
 def cell_number(env: Mapping[str, str]) -> int:
     """CELL, the number of the cell that a worker works for: home's, 0, where it is not set."""
-    text = env.get("CELL") or "0"
-    if not text.isascii() or not text.isdigit() or int(text) >= CELLS_MAX:
-        raise ValueError(f"CELL must be the number of a cell, 0 to {CELLS_MAX - 1}, not {text!r}")
-    return int(text)
+    return whole_number(env, "CELL", 0, CELLS_MAX - 1) or HOME

@@ -252,7 +252,6 @@ async def test_without_redis_every_request_passes_and_the_metrics_count_it(pool:
         assert [reply.status for reply in replies] == [200] * 20
         assert time.monotonic() - began < 10, "requests must not wait for a dead Redis one by one"
         assert all(limits_of(reply)[0] == 2 for reply in replies)
-        assert api.app.state.context.buckets.failed_open > 0
         created = await api.post(PIX, api.pix(), token=token, key="k")
         again = await api.post(PIX, api.pix(), token=token, key="k")
         said = exposition().decode()

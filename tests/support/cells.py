@@ -15,6 +15,8 @@ from typing import Any
 
 import pytest
 
+from api.app import ROUTES
+from api.openapi.document import document
 from banks.protocol import Location
 from cli.run.asgi_front import make_front
 from cli.run.cells import CellRouter
@@ -135,17 +137,17 @@ class Cells:
 
     def as_one(self, *numbers: int, more: Sequence[MerchantCreated] = ()) -> Api:
         """The API as tests of one database use it: with the merchants of these cells and the state of the first."""
-        app: Any = _StateOfCell(self.router, numbers[0])
+        app: Any = _StateOfCell(self.router, numbers[0], self.settings)
         return Api(app, self.settings, [*(self.merchants[number] for number in numbers), *more])
 
 
 class _StateOfCell:
     """The whole application, with the state of one cell."""
 
-    def __init__(self, router: CellRouter, number: int) -> None:
+    def __init__(self, router: CellRouter, number: int, settings: Settings) -> None:
         self._router = router
         context = router.contexts()[number]
-        self.state = SimpleNamespace(context=context, openapi=router.openapi)
+        self.state = SimpleNamespace(context=context, openapi=document(ROUTES, settings))
 
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
         await self._router(scope, receive, send)

@@ -7,31 +7,24 @@ import pytest
 
 from domain.totp import STEP_S, code_at, in_text, otpauth, step_at, step_of
 
-SECRETS = {
-    "sha1": b"12345678901234567890",
-    "sha256": b"12345678901234567890123456789012",
-    "sha512": b"1234567890123456789012345678901234567890123456789012345678901234",
-}
-# RFC 6238, appendix B: seconds since 1970, and the codes for each hash.
+SECRET = b"12345678901234567890"
+# RFC 6238, appendix B: seconds since 1970, and the last six digits of the codes for SHA-1.
 RFC_6238 = [
-    (59, "94287082", "46119246", "90693936"),
-    (1111111109, "07081804", "68084774", "25091201"),
-    (1111111111, "14050471", "67062674", "99943326"),
-    (1234567890, "89005924", "91819424", "93441116"),
-    (2000000000, "69279037", "90698825", "38618901"),
-    (20000000000, "65353130", "77737706", "47863826"),
+    (59, "287082"),
+    (1111111109, "081804"),
+    (1111111111, "050471"),
+    (1234567890, "005924"),
+    (2000000000, "279037"),
+    (20000000000, "353130"),
 ]
 # RFC 4226, appendix D: counters 0 to 9.
 RFC_4226 = ["755224", "287082", "359152", "969429", "338314", "254676", "287922", "162583", "399871", "520489"]
 NOW = datetime(2026, 11, 21, 12, 0, 7, tzinfo=UTC)
-SECRET = SECRETS["sha1"]
 
 
-@pytest.mark.parametrize(("seconds", "sha1", "sha256", "sha512"), RFC_6238)
-def test_codes_equal_the_examples_of_rfc_6238(seconds: int, sha1: str, sha256: str, sha512: str) -> None:
-    step = step_at(datetime.fromtimestamp(seconds, UTC))
-    for digest, wanted in (("sha1", sha1), ("sha256", sha256), ("sha512", sha512)):
-        assert code_at(SECRETS[digest], step, digits=8, digest=digest) == wanted
+@pytest.mark.parametrize(("seconds", "code"), RFC_6238)
+def test_codes_equal_the_examples_of_rfc_6238(seconds: int, code: str) -> None:
+    assert code_at(SECRET, step_at(datetime.fromtimestamp(seconds, UTC))) == code
 
 
 def test_codes_equal_the_examples_of_rfc_4226() -> None:

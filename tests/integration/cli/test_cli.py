@@ -15,13 +15,14 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any, NamedTuple
 from urllib.parse import urlencode
-from uuid import uuid4
+from uuid import UUID, uuid4
 
 import asyncpg
 import pytest
 from standardwebhooks.webhooks import Webhook
 
 from cli.answer import answer
+from commands.people.audit import SEEN_BY_THE_ACCOUNT
 from domain.merchants.staff import PLATFORM
 from domain.webhooks.signature import sign
 from runtime import VERSION
@@ -223,12 +224,32 @@ def test_the_operators_changes_to_a_merchant_are_in_the_audit_log(system: System
         "merchant", "address", own, "--street", "Rua das Flores", "--number", "10", "--district", "Centro",
         "--city", "Olinda", "--state", "PE", "--zip-code", "53010000",
     )  # fmt: skip
+    assert "keep" in system.json("merchant", "auto-withdraw", own, "--on", "--keep", "1.00")
+    assert "keep" not in system.json("merchant", "auto-withdraw", own, "--off")
+    daily = [("withdrawal.daily_set", {"keep": "1.00"}), ("withdrawal.daily_ended", {})]
+    assert asyncio.run(operator_log(system, own, log=own, by=SEEN_BY_THE_ACCOUNT)) == daily
     assert asyncio.run(operator_log(system, own)) == [
         ("merchant.blocked", {"reason": "chargebacks"}),
         ("merchant.approved", {}),
         ("merchant.rate_changed", {"per_second": 50, "burst": "padrão"}),
         ("merchant.address_changed", {}),
+        *daily,
     ]
+
+
+def test_the_operators_changes_to_the_platform_are_in_the_audit_log(system: System) -> None:
+    registered = system.json(*_REAL, "--email", f"dona.{uuid4().hex[:8]}@example.com")
+    facts = {"name": "Padaria Aurora Ltda", "cnpj": "11444777000161"}
+    assert asyncio.run(operator_log(system, registered["account_id"])) == [("merchant.registered", facts)]
+    name = f"Parceiro {uuid4()}"
+    code = system.json("integrator", "create", name, "--share", "2")["integrador_code"]
+    system.json("integrator", "set", code, "--share", "1.5", "--inactive")
+    assert asyncio.run(operator_log(system, name)) == [("integrator.created", {"share": "2.00"})]
+    assert asyncio.run(operator_log(system, code)) == [("integrator.changed", {"share": "1.50", "active": "não"})]
+    system.json("pix", "suspend")
+    system.json("pix", "resume")
+    *_, suspended, resumed = asyncio.run(operator_log(system, str(PLATFORM)))
+    assert (suspended, resumed) == (("pix.suspended", {}), ("pix.resumed", {}))
 
 
 @pytest.mark.parametrize(
@@ -282,15 +303,17 @@ def test_a_merchants_fees_can_be_shown_agreed_and_reset(system: System) -> None:
         assert system.quita("merchant", "fees", account_id, *wrong).returncode == 1, wrong
 
 
-async def operator_log(system: System, subject: str) -> list[tuple[str, dict[str, Any]]]:
-    """Returns what the operator did to `subject`, from the platform's audit log."""
+async def operator_log(
+    system: System, subject: str, *, log: UUID | str = PLATFORM, by: str = "quita ("
+) -> list[tuple[str, dict[str, Any]]]:
+    """Returns what the operator did to `subject`, from the platform's audit log or the account's own."""
     conn = await asyncpg.connect(system.database_url)
     rows = await conn.fetch(
         "SELECT action, facts, email FROM audit WHERE subject = $1 AND account_id = $2 ORDER BY at, audit_id",
-        subject, PLATFORM,
+        subject, log,
     )  # fmt: skip
     await conn.close()
-    assert all(row["email"].startswith("quita (") for row in rows)
+    assert all(row["email"].startswith(by) for row in rows)
     return [(row["action"], json.loads(row["facts"])) for row in rows]
 
 

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from cli.run.supervise import _error_in
 from runtime.local.ports import free_port
 from tests.support.system import ROOT, until
 
@@ -73,6 +74,8 @@ def test_a_worker_that_cannot_start_says_why_in_one_line_of_its_log(
     said = json.loads(line)
     assert (said["level"], said["process"], said["event"], said["error"]) == ("error", "worker", "worker_failed", error)
     assert reason in said["reason"]
+    # `quita up` shows the same in its terminal.
+    assert _error_in(line.encode()) == f"worker_failed: {error}: {said['reason']}"[:300]
     assert "hun" not in done.stdout + done.stderr
 
 

@@ -7,13 +7,17 @@ from collections.abc import AsyncIterator
 from datetime import timedelta
 from urllib.parse import parse_qs, urlsplit
 
+import pytest
 import pytest_asyncio
+from cryptography.exceptions import InvalidTag
 
 from commands.merchants.merchants import MerchantCreated
 from commands.people.attempts import CODE_ATTEMPTS, CODE_WINDOW, EMAIL_ATTEMPTS, WINDOW
+from commands.people.second_factor import open_secret, seal_secret
 from commands.people.sessions import IDLE
 from domain.totp import STEP_S, code_at, step_at
 from runtime.postgres import Pool
+from runtime.seal import Seal
 from tests.support.code_reader import qr_text
 from tests.support.dashboard import ENTRY, Clock, Person, Seen, a_merchant, owner_in_browser, settings_with
 from tests.support.pages import serving
@@ -89,6 +93,9 @@ async def test_an_authenticator_reads_the_secret_and_its_code_turns_the_factor_o
         assert len(kept) == 10
         assert stored
         assert secret not in bytes(stored["totp_sealed"])
+        sealed = seal_secret(person.email, secret, seal := Seal(bytes(32)))
+        with pytest.raises(InvalidTag):  # in another person's row
+            open_secret("another@example.com", sealed, seal)
         assert not any(code.replace("-", "") in str(kept) or code in str(kept) for code in codes)
         # Only this browser stays signed in, and the page no longer shows the secret.
         assert (await elsewhere.get("/painel")).status == 303

@@ -36,6 +36,7 @@ from commands.mail import (
 from commands.merchants.merchants import MerchantCreated, create_merchant
 from commands.merchants.profile.logo import set_logo
 from commands.merchants.profile.logo_pixels import read_logo
+from commands.people.people import PEOPLE_MAX, add_person
 from commands.webhooks.notices import A_DAY_MAX, NewNotice, give_notice
 from domain.boleto.terms import Fine, Interest, PaymentTerms
 from domain.charge import CancelReason
@@ -611,8 +612,12 @@ async def test_two_workers_send_each_mail_once(post: Post) -> None:
 
 
 async def test_a_webhook_notice_is_mailed_to_the_merchant_once_and_leaves_with_its_mail(post: Post) -> None:
+    account_id = post.merchant.account_id
+    async with transaction(post.context.pool) as conn:
+        for number in range(PEOPLE_MAX - 1):
+            await add_person(conn, account_id, f"a{number}.{account_id}@example.com", "support", None, now=post.now)
     notice = NewNotice(
-        notice_id=new_id(), account_id=post.merchant.account_id, test=True, kind="webhook_paused",
+        notice_id=new_id(), account_id=account_id, test=True, kind="webhook_paused",
         event_type="payment.received", endpoint_id=None,
         facts={"url": "https://loja.example.com/hook", "failing_since": iso(START), "failures": 9, "outcome": "status",
                "status": 500, "reason": "no_success"},
@@ -625,6 +630,7 @@ async def test_a_webhook_notice_is_mailed_to_the_merchant_once_and_leaves_with_i
     post.now = START
     await post.work()
     await post.work_at(START + timedelta(days=1))
+    assert len({mail.to[0] for mail in post.server.mails}) == len(post.server.mails) == PEOPLE_MAX
     (taken,) = post.server.of(post.merchant.dashboard.email)
     assert post.subjects(post.merchant.dashboard.email) == ["[TESTE/SANDBOX] Seu webhook foi pausado"]
     text = taken.part("plain")
@@ -634,7 +640,7 @@ async def test_a_webhook_notice_is_mailed_to_the_merchant_once_and_leaves_with_i
     assert taken.message["List-Unsubscribe"] is None
     assert "último aviso" not in text
     await post.work_at(START + timedelta(days=401))
-    assert [await forget_mails(post.context) for _ in range(2)] == [2, 0]
+    assert [await forget_mails(post.context) for _ in range(2)] == [PEOPLE_MAX + 1, 0]
     assert await post.context.pool.fetchval("SELECT count(*) FROM notice") == 0
 
 
