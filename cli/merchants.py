@@ -82,7 +82,7 @@ def show(args: argparse.Namespace) -> int:
             "kyc": merchant.kyc,
             "kyc_reason": merchant.kyc_reason,
             "address_complete": merchant.complete,
-            "pix_key": masked_key(merchant.payout_key),
+            "payout_key": masked_key(merchant.payout_key),
             "receiving_key": None if merchant.receiving_key is None else masked_key(merchant.receiving_key),
             "balance": reais(merchant.balance_cents),
             "created_at": iso(merchant.created_at),

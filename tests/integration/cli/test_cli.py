@@ -218,7 +218,7 @@ def test_the_operators_changes_to_a_merchant_are_in_the_audit_log(system: System
     own = system.create_merchant()["account_id"]
     system.json("merchant", "block", own, "--reason", "chargebacks")
     system.json("merchant", "approve", own)
-    system.json("merchant", "rate", own, "--per-second", "50")
+    assert system.json("merchant", "rate", own, "--per-second", "50")["burst"] == "default"
     system.json(
         "merchant", "address", own, "--street", "Rua das Flores", "--number", "10", "--district", "Centro",
         "--city", "Olinda", "--state", "PE", "--zip-code", "53010000",
@@ -310,7 +310,7 @@ def test_merchants_and_staff_are_listed_and_shown_without_a_secret(system: Syste
     shown = system.json("merchant", "show", account_id)
     assert (shown["name"], shown["kyc"], shown["balance"]) == (merchant["name"], "approved", "0.00")
     assert person in [each["email"] for each in shown["people"]]
-    assert ("*" in shown["pix_key"], shown["receiving_key"]) == (True, None)
+    assert ("*" in shown["payout_key"], shown["receiving_key"]) == (True, None)
     system.json("merchant", "pix-key", account_id, "cobranca@loja.example.com")
     assert system.json("merchant", "show", account_id)["receiving_key"] == "c***@loja.example.com"
     nobody = system.quita("merchant", "show", str(uuid4()))
