@@ -33,7 +33,7 @@ def production_faults(env: Mapping[str, str]) -> list[str]:
 def _faults(env: Mapping[str, str]) -> Iterator[str]:
     yield from _secret_faults(env)
     if env.get("DATABASE_OWNER_URL", "") not in ("", env.get("DATABASE_URL", "")):
-        yield "DATABASE_OWNER_URL must not be set: only `quita migrate` needs it, and its owner may change the books"
+        yield "DATABASE_OWNER_URL must not be set: the owner of the tables may change the books"
     for name in ("BASE_URL", "APP_URL", "BANK_URL", "BANK_TRANSFERS_URL"):
         # The pages are at BASE_URL unless APP_URL says otherwise; not every bank sends PIX for us.
         optional = {"APP_URL": env.get("BASE_URL", ""), "BANK_TRANSFERS_URL": "https://"}
