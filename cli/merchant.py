@@ -23,7 +23,9 @@ def add_commands(commands: Commands) -> None:
     )
     parser.add_argument("account_id", type=UUID)
     parser.add_argument("email")
-    parser.add_argument("--reason", dest="factor_lost", required=True, help="how you know who asks; it is written down")
+    parser.add_argument(
+        "--reason", dest="factor_lost", metavar="REASON", required=True, help="how you know who asks; it is recorded"
+    )
     parser.set_defaults(run=access)
 
     parser = verbs.add_parser(
@@ -55,7 +57,7 @@ def add_commands(commands: Commands) -> None:
     parser.set_defaults(run=address)
 
     _add_keys(verbs)
-    parser = verbs.add_parser("rate", help="bound a merchant's requests, for each of its credentials")
+    parser = verbs.add_parser("rate", help="bound a merchant's requests, for each of its credentials, from now on")
     parser.add_argument("account_id", type=UUID)
     parser.add_argument("--per-second", type=int, metavar="N", help="the platform's default unless given")
     parser.add_argument("--burst", type=int, metavar="N", help="at once; the platform's default unless given")

@@ -39,6 +39,9 @@ def _faults(env: Mapping[str, str]) -> Iterator[str]:
         optional = {"APP_URL": env.get("BASE_URL", ""), "BANK_TRANSFERS_URL": "https://"}
         if not (env.get(name) or optional.get(name, "")).startswith("https://"):
             yield f"{name} must begin with https://"
+    if len({bool(env.get(name)) for name in ("BANK_CONVENIO", "BANK_AGENCIA", "BANK_CONTA")}) > 1:
+        # The defaults are those of the bank's homologation: boletos would be printed with somebody else's account.
+        yield "BANK_CONVENIO, BANK_AGENCIA and BANK_CONTA must be set together"
     if not (bank := env.get("BANK_URL", "")) or is_loopback(bank) or urlsplit(bank).hostname == "bank":
         yield "BANK_URL must be a bank's: the simulated bank keeps no money"
     if env.get("WEBHOOK_ALLOW_PRIVATE", "0") == "1":

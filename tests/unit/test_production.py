@@ -51,6 +51,8 @@ def test_the_service_starts_with_valid_production_settings() -> None:
         ("BANK_CLIENT_SECRET", "short"),
         ("BANK_CLIENT_SECRET", ""),
         ("BANK_BOLETO_CLIENT_SECRET", "quita-local-secret"),
+        ("BANK_CONVENIO", "1234567"),
+        ("BANK_CONTA", "99999"),
         ("BANK_CALLBACK_TOKEN", "local"),
         ("BANK_CALLBACK_TOKEN", "a" * 23),
         ("BANK_CALLBACK_TOKEN", ""),
