@@ -23,9 +23,7 @@ def add_commands(commands: Commands) -> None:
     )
     parser.add_argument("account_id", type=UUID)
     parser.add_argument("email")
-    parser.add_argument(
-        "--reason", dest="factor_lost", metavar="REASON", required=True, help="how you know who asks; it is recorded"
-    )
+    parser.add_argument("--reason", dest="factor_lost", metavar="REASON", required=True, help="how you know who asks")
     parser.set_defaults(run=access)
 
     parser = verbs.add_parser(
@@ -170,12 +168,10 @@ def _register(args: argparse.Namespace) -> int:
 
     async def register(conn: Any) -> Any:
         account_id, now, seal = new_id(), datetime.now(UTC), await checked_seal(conn)
-        merchant = await register_merchant(
-            conn, registration, account_id=account_id, letters=letters, now=now, seal=seal
-        )
+        made = await register_merchant(conn, registration, account_id=account_id, letters=letters, now=now, seal=seal)
         facts = {"name": registration.name[:100], "cnpj": registration.document}
         await audit_for_platform(conn, account_id, "merchant.registered", facts, origin(), now=now)
-        return merchant
+        return made
 
     return answer(args, in_transaction(register))
 

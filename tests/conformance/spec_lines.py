@@ -115,7 +115,7 @@ SPEC: Final[tuple[Section, ...]] = (
     Section("Spec: authentication", (
         line("auth-1", "A missing, invalid or expired bearer is 401.", "here test_every_operation",
              "here test_error[listCharges-UNAUTHENTICATED-expired-token]",
-             "oauth test_an_expired_token_is_refused_at_once"),
+             "oauth test_an_expired_token_is_refused_at_once_and_deleted_an_hour_later"),
         line("auth-2", "client_credentials at POST /v1/oauth/token; the secret is shown once.",
              "oauth test_the_token_answer_has_the_fields_and_headers_of_the_contract",
              "dashboard_credentials "
