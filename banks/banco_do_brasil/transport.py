@@ -10,13 +10,14 @@ import re
 import ssl
 from base64 import b64encode
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from typing import Any, Final, TypeVar
 
 import aiohttp
 import msgspec
 from msgspec import Struct
 
-from banks.banco_do_brasil.text import printable
+from banks.banco_do_brasil.text import printable, without_lone_surrogates
 from banks.lists import TooWide
 from banks.protocol import Rejected, Unknown
 
@@ -256,10 +257,10 @@ def _kind(gone: BaseException) -> str:
 def read(heard: Heard, shape: type[Answer]) -> Answer | None:
     """Return the answer's JSON as `shape`; None if it does not fit. Not strict, because the bank sometimes writes
     numbers as text: if that made an answer unreadable, one such token lifetime would stop all charges."""
-    try:
-        return msgspec.json.decode(heard.body, type=shape, strict=False)
-    except (msgspec.MsgspecError, UnicodeDecodeError):
-        return None
+    for body in (heard.body, without_lone_surrogates(heard.body)):
+        with suppress(msgspec.MsgspecError, UnicodeDecodeError):
+            return msgspec.json.decode(body, type=shape, strict=False)
+    return None
 
 
 def unknown(heard: Heard | Unknown) -> Unknown:

@@ -14,7 +14,7 @@ from msgspec.structs import replace
 from banks.banco_do_brasil import transport
 from banks.banco_do_brasil.adapter import BancoDoBrasil
 from banks.banco_do_brasil.agreement import boleto_codes
-from banks.banco_do_brasil.callbacks import boleto_hints
+from banks.banco_do_brasil.callbacks import boleto_hints, pix_hints
 from banks.boletos import BoletoState
 from banks.lists import TooWide
 from banks.protocol import Cob, CobState, Done, Location, Rejected, Unknown
@@ -187,6 +187,27 @@ async def test_an_answer_that_is_no_list_is_unknown_and_not_an_empty_list(said: 
     async with bank_answering({"GET /pix/v2/pix": (200, said)}) as bank:
         assert isinstance(await bank.pix.received_page(NOW - timedelta(hours=1), NOW), Unknown)
         assert isinstance(await bank.pix.received_of("BOLETO1", NOW.date()), Unknown)
+
+
+@pytest.mark.parametrize("cut", [r"\ud83d", r"\ude00", r"a\uD83D\ud83d\ude00"])
+async def test_a_payers_text_that_is_cut_within_an_emoji_makes_nothing_else_unreadable(cut: str) -> None:
+    """The whole page is no JSON then, and the reconciler would ask for it again and again."""
+    pix = [{"endToEndId": f"E{n}", "txid": TXID, "valor": "1.00", "horario": "2026-11-20T12:00:00Z"} for n in range(2)]
+    cut_pix = [pix[0] | {"pagador": {"nome": "CUT"}}, pix[1]]
+
+    def written(said: Any) -> bytes:
+        return msgspec.json.encode(said).replace(b"CUT", cut.encode())
+
+    listed, charge = (200, written({"parametros": {}, "pix": cut_pix})), (200, written(cob(pix=cut_pix)))
+    async with bank_answering({"GET /pix/v2/pix": listed, f"GET {COB}": charge}) as bank:
+        page = await bank.pix.received_page(NOW - timedelta(hours=1), NOW)
+        state = await bank.pix.get_cob(TXID)
+    assert isinstance(page, Done)
+    assert isinstance(state, CobState)
+    assert [each.end_to_end_id for each in page.value.items] == ["E0", "E1"]
+    assert page.value.items == state.received
+    assert "\ufffd" in (page.value.items[0].payer_name or "")
+    assert pix_hints(written({"pix": cut_pix})) == {"E0": TXID, "E1": TXID}
 
 
 async def test_a_list_larger_than_is_read_is_too_wide() -> None:
