@@ -172,7 +172,7 @@ def _page(heard: Heard, page: int) -> Done[BankPage[ReceivedPix]] | Unknown:
     if answer is None or (answer.parametros is None and answer.pix is None):
         return Unknown("unreadable list")
     items, unreadable = read_received(answer.pix or ())
-    pages = (answer.parametros or Parameters()).paginacao.quantidade_de_paginas
+    pages = (answer.parametros or Parameters()).pages
     if not answer.pix:  # the last page, whatever number of pages the bank claims
         return Done(BankPage(items=[], pages=pages))
     return Done(numbered_page(items, unreadable, page=page, pages=pages))

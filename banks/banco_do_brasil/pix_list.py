@@ -56,11 +56,15 @@ class _Devolucao(Struct, frozen=True, rename="camel"):
 
 
 class _Paging(Struct, frozen=True, rename="camel"):
-    quantidade_de_paginas: int = 1
+    quantidade_de_paginas: int | None = None
 
 
 class Parameters(Struct, frozen=True):
-    paginacao: _Paging = _Paging()
+    paginacao: _Paging | None = None
+
+    @property
+    def pages(self) -> int:
+        return (self.paginacao or _Paging()).quantidade_de_paginas or 1
 
 
 class ReceivedList(Struct, frozen=True):

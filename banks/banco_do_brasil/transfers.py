@@ -134,7 +134,7 @@ class PixTransfers:
                 unreadable.append(unreadable_item(bytes(item), None))
             else:
                 items.append(one)
-        pages = answer.parametros.paginacao.quantidade_de_paginas
+        pages = answer.parametros.pages
         return Done(numbered_page(items, unreadable, page=page, pages=pages))
 
     def _return_url(self, end_to_end_id: str, id: str) -> str:

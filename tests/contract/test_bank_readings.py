@@ -220,7 +220,16 @@ async def test_a_list_larger_than_is_read_is_too_wide() -> None:
         assert isinstance(await bank.transfers.sent_page(NOW - timedelta(hours=1), NOW), TooWide)
 
 
-@pytest.mark.parametrize("said", [{"parametros": {}}, {"parametros": {}, "pix": None}, {"pix": []}])
+@pytest.mark.parametrize(
+    "said",
+    [
+        {"parametros": {}},
+        {"parametros": {}, "pix": None},
+        {"pix": []},
+        {"parametros": {"paginacao": None}, "pix": []},
+        {"parametros": {"paginacao": {"quantidadeDePaginas": None}}, "pix": []},
+    ],
+)
 async def test_an_empty_list_is_read_as_an_empty_list(said: Any) -> None:
     async with bank_answering({"GET /pix/v2/pix": (200, said)}) as bank:
         page = await bank.pix.received_page(NOW - timedelta(hours=1), NOW)
