@@ -56,6 +56,7 @@ class _Devolucao(Struct, frozen=True, rename="camel"):
 
 
 class _Paging(Struct, frozen=True, rename="camel"):
+    pagina_atual: int | None = None
     quantidade_de_paginas: int | None = None
 
 
@@ -65,6 +66,11 @@ class Parameters(Struct, frozen=True):
     @property
     def pages(self) -> int:
         return (self.paginacao or _Paging()).quantidade_de_paginas or 1
+
+    def is_first_again(self, page: int) -> bool:
+        """Whether the bank answered with its first page when asked for a later one. It ignores parameters that it does
+        not know, and has renamed this one between versions."""
+        return page > 0 and (self.paginacao or _Paging()).pagina_atual == 0
 
 
 class ReceivedList(Struct, frozen=True):

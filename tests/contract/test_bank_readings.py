@@ -16,7 +16,7 @@ from banks.banco_do_brasil.adapter import BancoDoBrasil
 from banks.banco_do_brasil.agreement import boleto_codes
 from banks.banco_do_brasil.callbacks import boleto_hints, pix_hints
 from banks.boletos import BoletoState
-from banks.lists import TooWide
+from banks.lists import FIRST_PAGE_AGAIN, TooWide
 from banks.protocol import Cob, CobState, Done, Location, Rejected, Unknown
 from banks.transfers import Return, Transfer
 from domain.boleto.terms import Fine, PaymentTerms
@@ -97,6 +97,14 @@ async def test_a_page_count_given_as_text_leads_to_the_next_page() -> None:
         page = await bank.pix.received_page(NOW - timedelta(hours=1), NOW)
     assert isinstance(page, Done)
     assert (len(page.value.items), page.value.following, page.value.pages) == (1, "1", 3)
+
+
+async def test_the_first_page_in_place_of_a_later_one_asks_for_a_shorter_interval() -> None:
+    """The bank ignores parameters that it does not know: the money of all later pages would be passed over."""
+    first = (200, {"parametros": {"paginacao": {"paginaAtual": 0, "quantidadeDePaginas": 3}}})
+    async with bank_answering({"GET /pix/v2/pix": first, "GET /transfers/v1/transferencia": first}) as bank:
+        assert await bank.pix.received_page(NOW - timedelta(hours=1), NOW, "1") == FIRST_PAGE_AGAIN
+        assert await bank.transfers.sent_page(NOW - timedelta(hours=1), NOW, "1") == FIRST_PAGE_AGAIN
 
 
 async def test_a_cob_whose_numbers_are_text_is_matched_to_the_request() -> None:
