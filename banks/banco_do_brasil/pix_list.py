@@ -18,6 +18,7 @@ _PER_PAGE: Final = 100
 _OF_BOLETO = re.compile(r"BOLETO([0-9]{17})DATA[0-9]{8}")
 _END_TO_END_ID = re.compile(r"[0-9A-Za-z]{1,64}")
 _GONE_BACK: Final = "DEVOLVIDO"
+_NOT_GONE_BACK: Final = frozenset({"EM_PROCESSAMENTO", "NAO_REALIZADO"})
 
 
 class _Payer(Struct, frozen=True):
@@ -176,9 +177,9 @@ def _returns(pix: _Pix) -> list[PixReturn | str | None]:
             returns.append(None)
             continue
         cents = pix_cents(said.valor)
-        if said.status != _GONE_BACK:
+        if said.status in _NOT_GONE_BACK:
             returns.append(said.status)
-        elif cents is None or (id := identifier(said.id)) is None:
+        elif said.status != _GONE_BACK or cents is None or (id := identifier(said.id)) is None:
             returns.append(None)
         else:
             returns.append(PixReturn(id=id, return_id=identifier(said.rtr_id), amount_cents=cents))

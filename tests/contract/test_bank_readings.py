@@ -218,6 +218,27 @@ async def test_a_payers_text_that_is_cut_within_an_emoji_makes_nothing_else_unre
     assert pix_hints(written({"pix": cut_pix})) == {"E0": TXID, "E1": TXID}
 
 
+@pytest.mark.parametrize(
+    ("status", "readable"),
+    [
+        ("DEVOLVIDO", True),
+        ("EM_PROCESSAMENTO", True),
+        ("NAO_REALIZADO", True),
+        ("DEVOLVIDA", False),
+        ("devolvido", False),
+    ],
+)
+async def test_a_return_in_an_unknown_state_is_set_aside_beside_its_pix(status: str, readable: bool) -> None:
+    """Taken for one that is not completed, money that is gone would stay in the wallet without a word."""
+    back = {"id": "D1", "valor": "1.00", "status": status}
+    item = {"endToEndId": "E1", "valor": "1.00", "horario": "2026-11-20T12:00:00Z", "devolucoes": [back]}
+    async with bank_answering({"GET /pix/v2/pix": (200, {"parametros": {}, "pix": [item]})}) as bank:
+        page = await bank.pix.received_page(NOW - timedelta(hours=1), NOW)
+    assert isinstance(page, Done)
+    assert [len(each.returned) for each in page.value.items] == [1 if status == "DEVOLVIDO" else 0]
+    assert [each.about for each in page.value.unreadable] == ([] if readable else ["E1"])
+
+
 async def test_a_list_larger_than_is_read_is_too_wide() -> None:
     """As Unknown it would be asked for again and again, with the same interval."""
     large = (200, b" " * (3 << 20))
