@@ -117,6 +117,15 @@ async def test_a_cob_whose_numbers_are_text_is_matched_to_the_request() -> None:
         assert await bank.pix.create_locations(1) == Done([Location(7, "pix.example.com/7")])
 
 
+@pytest.mark.parametrize(
+    "location", ["", "https://pix.example.com/7", "pix.example.com/\u00e9", "pix.example.com/ 7", "a" * 78]
+)
+async def test_a_location_that_no_br_code_can_carry_is_not_taken(location: str) -> None:
+    """Each creation of a charge would fail that takes one from the pool."""
+    async with bank_answering({"POST /pix/v2/loc": (201, {"id": 7, "location": location})}) as bank:
+        assert await bank.pix.create_locations(1) == Unknown("unreadable location")
+
+
 @pytest.mark.parametrize("absent", ["", "00.00.0000", "01.01.0001", "31.12.9999"])
 async def test_a_day_that_stands_for_none_is_read_as_none(absent: str) -> None:
     """Of a boleto paid by PIX, whose payments are listed by the day of payment."""
