@@ -67,13 +67,21 @@ async def test_a_token_serves_several_calls_whatever_lifetime_the_bank_gives_it(
 
 async def test_a_token_serves_until_it_ends_whatever_becomes_of_its_renewal(monkeypatch: pytest.MonkeyPatch) -> None:
     """The bank may answer everything but requests for tokens, which another host of it takes."""
-    tokens = [(200, _Token(60)), (503, b"")]
+    tokens: list[Any] = [(200, _Token(60)), (429, b"", {"Retry-After": "60"}), (503, b""), (503, b"")]
     async with bank_answering({"POST /oauth/token": tokens, f"GET {COB}": (200, cob())}) as bank:
         assert isinstance(await bank.pix.get_cob(TXID), CobState)
         held = bank.pix._transport._tokens
-        held |= {scopes: replace(token, renew_at=0.0) for scopes, token in held.items()}
-        assert isinstance(await bank.pix.get_cob(TXID), CobState)
-        assert len(tokens) == 1
+
+        def be_due() -> None:
+            held.update({scopes: replace(token, renew_at=0.0) for scopes, token in held.items()})
+
+        monkeypatch.setattr(transport, "_RENEW_AGAIN_S", 60.0)
+        for left in (2, 1):
+            be_due()
+            for _ in range(2):  # the second without another renewal
+                assert isinstance(await bank.pix.get_cob(TXID), CobState)
+            assert len(tokens) == left
+        be_due()
         silent, renew = asyncio.Event(), bank.pix._transport._renew
 
         async def renew_slowly(scopes: tuple[str, ...]) -> str | Unknown:
