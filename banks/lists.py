@@ -37,9 +37,14 @@ class BankPage(Struct, Generic[Item], frozen=True, kw_only=True):
 
 
 class TooWide(Struct, frozen=True):
-    """The bank refuses to list so much at once; the caller asks for a shorter interval. `detail` is the bank's code."""
+    """The bank does not list so much at once; the caller asks for a shorter interval. `detail` is the bank's code, or
+    says what it answered."""
 
     detail: str
+
+
+FIRST_PAGE_AGAIN: Final = TooWide("the first page again")
+"""Taken for the page that was asked for, it would hide that page's money. A shorter interval has one page only."""
 
 
 def numbered_page(items: list[Item], unreadable: list[UnreadableItem], *, page: int, pages: int) -> BankPage[Item]:

@@ -9,6 +9,7 @@ from typing import Any, Final
 
 import msgspec
 
+from banks.banco_do_brasil.text import without_lone_surrogates
 from banks.received import BOLETO_HINT
 
 # Our txids are charge ids in hex. A boleto paid by PIX has a txid that begins with BOLETO, and another callback.
@@ -52,7 +53,7 @@ def boleto_hints(body: bytes) -> dict[str, str]:
 
 def _items(body: bytes) -> list[Any]:
     try:
-        said = msgspec.json.decode(body)
+        said = msgspec.json.decode(without_lone_surrogates(body))
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
         return []
     if isinstance(said, dict):

@@ -3,6 +3,7 @@
 After a request without a plain yes or no, GET by txid decides.
 """
 
+import re
 from collections.abc import Callable
 from typing import Any, Final, Generic, TypeVar
 
@@ -17,7 +18,8 @@ LOCATIONS: Final = ("payloadlocation.read", "payloadlocation.write")
 REMOVED: Final = "REMOVIDA_PELO_USUARIO_RECEBEDOR"
 ACTIVE: Final = "ATIVA"
 _CONCLUDED: Final = "CONCLUIDA"
-_LOCATION_CHARACTERS_MAX: Final = 77
+_LOCATION: Final = re.compile(r"(?!.*://)[!-~]{1,77}")
+"""What a BR Code can carry: any other would fail the creation that takes it."""
 
 
 class Value(Struct, frozen=True):
@@ -122,7 +124,7 @@ async def create_location(transport: Transport, api_url: str, kind: str) -> Loca
     heard = await transport.ask("POST", f"{api_url}/loc", LOCATIONS, body={"tipoCob": kind})
     if isinstance(heard, Heard) and heard.ok:
         made = read(heard, _Location)
-        if made is not None and 0 < len(made.location) <= _LOCATION_CHARACTERS_MAX and "://" not in made.location:
+        if made is not None and _LOCATION.fullmatch(made.location):
             return Location(made.id, made.location)
         return Unknown("unreadable location")
     return refusal(heard) or unknown(heard)

@@ -23,7 +23,7 @@ from banks.banco_do_brasil.charges import (
 )
 from banks.banco_do_brasil.pix_list import Parameters, ReceivedList, instant, list_query, read_received
 from banks.banco_do_brasil.transport import NOTHING_FOUND, Heard, Transport, not_listed, read, refusal, unknown
-from banks.lists import BankPage, TooWide, numbered_page
+from banks.lists import FIRST_PAGE_AGAIN, BankPage, TooWide, numbered_page
 from banks.protocol import (
     RECEIVED_WIDTH_MAX,
     Cob,
@@ -135,7 +135,7 @@ class ApiPix:
         heard = await self._list(until - RECEIVED_WIDTH_MAX, until, 0, {"txid": txid})
         page = _page(heard, 0) if isinstance(heard, Heard) and heard.ok else None
         if not isinstance(page, Done):
-            return page or unknown(heard)
+            return page if isinstance(page, Unknown) else unknown(heard)
         if page.value.unreadable or page.value.following is not None:
             return Unknown("unreadable pix, or more of one txid than a page holds")
         return [pix for pix in page.value.items if pix.txid == txid]
@@ -163,12 +163,15 @@ class ApiPix:
         }
 
 
-def _page(heard: Heard, page: int) -> Done[BankPage[ReceivedPix]] | Unknown:
+def _page(heard: Heard, page: int) -> Done[BankPage[ReceivedPix]] | TooWide | Unknown:
     answer = read(heard, ReceivedList)
     if answer is None or (answer.parametros is None and answer.pix is None):
         return Unknown("unreadable list")
+    parameters = answer.parametros or Parameters()
+    if parameters.is_first_again(page):
+        return FIRST_PAGE_AGAIN
     items, unreadable = read_received(answer.pix or ())
-    pages = (answer.parametros or Parameters()).paginacao.quantidade_de_paginas
+    pages = parameters.pages
     if not answer.pix:  # the last page, whatever number of pages the bank claims
         return Done(BankPage(items=[], pages=pages))
     return Done(numbered_page(items, unreadable, page=page, pages=pages))

@@ -18,6 +18,7 @@ _PER_PAGE: Final = 100
 _OF_BOLETO = re.compile(r"BOLETO([0-9]{17})DATA[0-9]{8}")
 _END_TO_END_ID = re.compile(r"[0-9A-Za-z]{1,64}")
 _GONE_BACK: Final = "DEVOLVIDO"
+_NOT_GONE_BACK: Final = frozenset({"EM_PROCESSAMENTO", "NAO_REALIZADO"})
 
 
 class _Payer(Struct, frozen=True):
@@ -56,11 +57,21 @@ class _Devolucao(Struct, frozen=True, rename="camel"):
 
 
 class _Paging(Struct, frozen=True, rename="camel"):
-    quantidade_de_paginas: int = 1
+    pagina_atual: int | None = None
+    quantidade_de_paginas: int | None = None
 
 
 class Parameters(Struct, frozen=True):
-    paginacao: _Paging = _Paging()
+    paginacao: _Paging | None = None
+
+    @property
+    def pages(self) -> int:
+        return (self.paginacao or _Paging()).quantidade_de_paginas or 1
+
+    def is_first_again(self, page: int) -> bool:
+        """Whether the bank answered with its first page when asked for a later one. It ignores parameters that it does
+        not know, and has renamed this one between versions."""
+        return page > 0 and (self.paginacao or _Paging()).pagina_atual == 0
 
 
 class ReceivedList(Struct, frozen=True):
@@ -166,9 +177,9 @@ def _returns(pix: _Pix) -> list[PixReturn | str | None]:
             returns.append(None)
             continue
         cents = pix_cents(said.valor)
-        if said.status != _GONE_BACK:
+        if said.status in _NOT_GONE_BACK:
             returns.append(said.status)
-        elif cents is None or (id := identifier(said.id)) is None:
+        elif said.status != _GONE_BACK or cents is None or (id := identifier(said.id)) is None:
             returns.append(None)
         else:
             returns.append(PixReturn(id=id, return_id=identifier(said.rtr_id), amount_cents=cents))

@@ -13,6 +13,7 @@ from domain.pix.br_code import ascii_fold
 
 _IDENTIFIER_CHARACTERS_MAX: Final = 64
 _UNSAFE = re.compile(r"[^A-Za-z0-9 .,/&-]+")
+_SURROGATES = re.compile(rb"(\\ud[89ab][0-9a-f]{2}\\ud[c-f][0-9a-f]{2})|\\ud[89a-f][0-9a-f]{2}", re.IGNORECASE)
 _ALLOWED: Final = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789.,/&-")
 
 
@@ -47,6 +48,12 @@ def safe_text(text: str, length_max: int) -> str:
 def printable(said: str, length_max: int) -> str:
     """Return a message of the bank, cut, with blanks in place of control characters: no column can store NUL."""
     return "".join(each if each.isprintable() else " " for each in said[:length_max])
+
+
+def without_lone_surrogates(json: bytes) -> bytes:
+    """Replace each surrogate escape of a JSON text that has no partner. A bank writes one where it cuts a payer's text
+    within an emoji, and no reader accepts the whole answer then."""
+    return _SURROGATES.sub(lambda found: found[1] or rb"\ufffd", json)
 
 
 def identifier(said: str | None) -> str | None:

@@ -15,7 +15,7 @@ from msgspec import Raw, Struct
 from banks.banco_do_brasil.pix_list import Parameters, instant, list_query
 from banks.banco_do_brasil.text import identifier, pix_cents, printable, safe_text
 from banks.banco_do_brasil.transport import Heard, Transport, not_listed, nothing_found, read, refusal, unknown
-from banks.lists import BankPage, TooWide, numbered_page, unreadable_item
+from banks.lists import FIRST_PAGE_AGAIN, BankPage, TooWide, numbered_page, unreadable_item
 from banks.protocol import (
     DESCRIPTION_CHARACTERS_MAX,
     RECEIVED_WIDTH_MAX,
@@ -126,6 +126,8 @@ class PixTransfers:
         answer = read(heard, _SentList)
         if answer is None:
             return Unknown("unreadable list")
+        if answer.parametros.is_first_again(page):
+            return FIRST_PAGE_AGAIN
         items, unreadable = [], []
         for item in answer.transferencias:
             one = _listed(item)
@@ -133,7 +135,7 @@ class PixTransfers:
                 unreadable.append(unreadable_item(bytes(item), None))
             else:
                 items.append(one)
-        pages = answer.parametros.paginacao.quantidade_de_paginas
+        pages = answer.parametros.pages
         return Done(numbered_page(items, unreadable, page=page, pages=pages))
 
     def _return_url(self, end_to_end_id: str, id: str) -> str:

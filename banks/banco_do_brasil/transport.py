@@ -10,13 +10,15 @@ import re
 import ssl
 from base64 import b64encode
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from typing import Any, Final, TypeVar
 
 import aiohttp
 import msgspec
 from msgspec import Struct
+from msgspec.structs import replace
 
-from banks.banco_do_brasil.text import printable
+from banks.banco_do_brasil.text import printable, without_lone_surrogates
 from banks.lists import TooWide
 from banks.protocol import Rejected, Unknown
 
@@ -31,6 +33,7 @@ PAUSE_S_MAX: Final = 8.0
 came back before the pause was over used up its attempts without the bank having been asked."""
 
 _RENEW_EARLY_S = 60.0
+_RENEW_AGAIN_S = 5.0  # after a renewal that failed, while the token has not ended
 _LIFETIME_S = 600.0  # of a token whose answer states no lifetime above zero; a 401 drops one that ended before
 _ANSWER_BYTES_MAX = 2 * 1024 * 1024
 _TOO_LARGE: Final = Unknown("answer too large")
@@ -191,7 +194,10 @@ class Transport:
             renewed = await self._renew(scopes)
             if isinstance(renewed, Unknown):
                 self._failed[scopes] = (renewed, clock())
-                return self._valid_token(scopes) or renewed
+                token = self._tokens.get(scopes)  # a 401 may have dropped it meanwhile
+                if token is not None and (now := clock()) < token.ends_at:
+                    self._tokens[scopes] = replace(token, renew_at=min(now + _RENEW_AGAIN_S, token.ends_at))
+                    return token.text
             return renewed
 
     def _valid_token(self, scopes: tuple[str, ...]) -> str:
@@ -208,7 +214,8 @@ class Transport:
             headers={"Authorization": self._basic},
             data={"grant_type": "client_credentials", "scope": " ".join(scopes)},
         )
-        self._note_limit(scopes, heard)
+        if not self._valid_token(scopes):  # else calls go on with that token, whatever its host limits
+            self._note_limit(scopes, heard)
         issued = read(heard, _Issued) if isinstance(heard, Heard) and heard.ok else None
         if issued is None:
             return Unknown(f"token: {unknown(heard).detail}")
@@ -256,10 +263,10 @@ def _kind(gone: BaseException) -> str:
 def read(heard: Heard, shape: type[Answer]) -> Answer | None:
     """Return the answer's JSON as `shape`; None if it does not fit. Not strict, because the bank sometimes writes
     numbers as text: if that made an answer unreadable, one such token lifetime would stop all charges."""
-    try:
-        return msgspec.json.decode(heard.body, type=shape, strict=False)
-    except (msgspec.MsgspecError, UnicodeDecodeError):
-        return None
+    for body in (heard.body, without_lone_surrogates(heard.body)):
+        with suppress(msgspec.MsgspecError, UnicodeDecodeError):
+            return msgspec.json.decode(body, type=shape, strict=False)
+    return None
 
 
 def unknown(heard: Heard | Unknown) -> Unknown:

@@ -14,9 +14,9 @@ from msgspec.structs import replace
 from banks.banco_do_brasil import transport
 from banks.banco_do_brasil.adapter import BancoDoBrasil
 from banks.banco_do_brasil.agreement import boleto_codes
-from banks.banco_do_brasil.callbacks import boleto_hints
+from banks.banco_do_brasil.callbacks import boleto_hints, pix_hints
 from banks.boletos import BoletoState
-from banks.lists import TooWide
+from banks.lists import FIRST_PAGE_AGAIN, TooWide
 from banks.protocol import Cob, CobState, Done, Location, Rejected, Unknown
 from banks.transfers import Return, Transfer
 from domain.boleto.terms import Fine, PaymentTerms
@@ -67,13 +67,21 @@ async def test_a_token_serves_several_calls_whatever_lifetime_the_bank_gives_it(
 
 async def test_a_token_serves_until_it_ends_whatever_becomes_of_its_renewal(monkeypatch: pytest.MonkeyPatch) -> None:
     """The bank may answer everything but requests for tokens, which another host of it takes."""
-    tokens = [(200, _Token(60)), (503, b"")]
+    tokens: list[Any] = [(200, _Token(60)), (429, b"", {"Retry-After": "60"}), (503, b""), (503, b"")]
     async with bank_answering({"POST /oauth/token": tokens, f"GET {COB}": (200, cob())}) as bank:
         assert isinstance(await bank.pix.get_cob(TXID), CobState)
         held = bank.pix._transport._tokens
-        held |= {scopes: replace(token, renew_at=0.0) for scopes, token in held.items()}
-        assert isinstance(await bank.pix.get_cob(TXID), CobState)
-        assert len(tokens) == 1
+
+        def be_due() -> None:
+            held.update({scopes: replace(token, renew_at=0.0) for scopes, token in held.items()})
+
+        monkeypatch.setattr(transport, "_RENEW_AGAIN_S", 60.0)
+        for left in (2, 1):
+            be_due()
+            for _ in range(2):  # the second without another renewal
+                assert isinstance(await bank.pix.get_cob(TXID), CobState)
+            assert len(tokens) == left
+        be_due()
         silent, renew = asyncio.Event(), bank.pix._transport._renew
 
         async def renew_slowly(scopes: tuple[str, ...]) -> str | Unknown:
@@ -99,6 +107,14 @@ async def test_a_page_count_given_as_text_leads_to_the_next_page() -> None:
     assert (len(page.value.items), page.value.following, page.value.pages) == (1, "1", 3)
 
 
+async def test_the_first_page_in_place_of_a_later_one_asks_for_a_shorter_interval() -> None:
+    """The bank ignores parameters that it does not know: the money of all later pages would be passed over."""
+    first = (200, {"parametros": {"paginacao": {"paginaAtual": 0, "quantidadeDePaginas": 3}}})
+    async with bank_answering({"GET /pix/v2/pix": first, "GET /transfers/v1/transferencia": first}) as bank:
+        assert await bank.pix.received_page(NOW - timedelta(hours=1), NOW, "1") == FIRST_PAGE_AGAIN
+        assert await bank.transfers.sent_page(NOW - timedelta(hours=1), NOW, "1") == FIRST_PAGE_AGAIN
+
+
 async def test_a_cob_whose_numbers_are_text_is_matched_to_the_request() -> None:
     said = cob(revisao="0", loc={"id": "7", "location": "pix.example.com/7"})
     async with bank_answering({f"PUT {COB}": (201, said)}) as bank:
@@ -107,6 +123,15 @@ async def test_a_cob_whose_numbers_are_text_is_matched_to_the_request() -> None:
         assert isinstance(await bank.pix.put_cob(ASKED), Unknown)
     async with bank_answering({"POST /pix/v2/loc": (201, {"id": "7", "location": "pix.example.com/7"})}) as bank:
         assert await bank.pix.create_locations(1) == Done([Location(7, "pix.example.com/7")])
+
+
+@pytest.mark.parametrize(
+    "location", ["", "https://pix.example.com/7", "pix.example.com/\u00e9", "pix.example.com/ 7", "a" * 78]
+)
+async def test_a_location_that_no_br_code_can_carry_is_not_taken(location: str) -> None:
+    """Each creation of a charge would fail that takes one from the pool."""
+    async with bank_answering({"POST /pix/v2/loc": (201, {"id": 7, "location": location})}) as bank:
+        assert await bank.pix.create_locations(1) == Unknown("unreadable location")
 
 
 @pytest.mark.parametrize("absent", ["", "00.00.0000", "01.01.0001", "31.12.9999"])
@@ -190,6 +215,48 @@ async def test_an_answer_that_is_no_list_is_unknown_and_not_an_empty_list(said: 
         assert isinstance(await bank.pix.received_of("BOLETO1", NOW.date()), Unknown)
 
 
+@pytest.mark.parametrize("cut", [r"\ud83d", r"\ude00", r"a\uD83D\ud83d\ude00"])
+async def test_a_payers_text_that_is_cut_within_an_emoji_makes_nothing_else_unreadable(cut: str) -> None:
+    """The whole page is no JSON then, and the reconciler would ask for it again and again."""
+    pix = [{"endToEndId": f"E{n}", "txid": TXID, "valor": "1.00", "horario": "2026-11-20T12:00:00Z"} for n in range(2)]
+    cut_pix = [pix[0] | {"pagador": {"nome": "CUT"}}, pix[1]]
+
+    def written(said: Any) -> bytes:
+        return msgspec.json.encode(said).replace(b"CUT", cut.encode())
+
+    listed, charge = (200, written({"parametros": {}, "pix": cut_pix})), (200, written(cob(pix=cut_pix)))
+    async with bank_answering({"GET /pix/v2/pix": listed, f"GET {COB}": charge}) as bank:
+        page = await bank.pix.received_page(NOW - timedelta(hours=1), NOW)
+        state = await bank.pix.get_cob(TXID)
+    assert isinstance(page, Done)
+    assert isinstance(state, CobState)
+    assert [each.end_to_end_id for each in page.value.items] == ["E0", "E1"]
+    assert page.value.items == state.received
+    assert "\ufffd" in (page.value.items[0].payer_name or "")
+    assert pix_hints(written({"pix": cut_pix})) == {"E0": TXID, "E1": TXID}
+
+
+@pytest.mark.parametrize(
+    ("status", "readable"),
+    [
+        ("DEVOLVIDO", True),
+        ("EM_PROCESSAMENTO", True),
+        ("NAO_REALIZADO", True),
+        ("DEVOLVIDA", False),
+        ("devolvido", False),
+    ],
+)
+async def test_a_return_in_an_unknown_state_is_set_aside_beside_its_pix(status: str, readable: bool) -> None:
+    """Taken for one that is not completed, money that is gone would stay in the wallet without a word."""
+    back = {"id": "D1", "valor": "1.00", "status": status}
+    item = {"endToEndId": "E1", "valor": "1.00", "horario": "2026-11-20T12:00:00Z", "devolucoes": [back]}
+    async with bank_answering({"GET /pix/v2/pix": (200, {"parametros": {}, "pix": [item]})}) as bank:
+        page = await bank.pix.received_page(NOW - timedelta(hours=1), NOW)
+    assert isinstance(page, Done)
+    assert [len(each.returned) for each in page.value.items] == [1 if status == "DEVOLVIDO" else 0]
+    assert [each.about for each in page.value.unreadable] == ([] if readable else ["E1"])
+
+
 async def test_a_list_larger_than_is_read_is_too_wide() -> None:
     """As Unknown it would be asked for again and again, with the same interval."""
     large = (200, b" " * (3 << 20))
@@ -200,7 +267,16 @@ async def test_a_list_larger_than_is_read_is_too_wide() -> None:
         assert isinstance(await bank.transfers.sent_page(NOW - timedelta(hours=1), NOW), TooWide)
 
 
-@pytest.mark.parametrize("said", [{"parametros": {}}, {"parametros": {}, "pix": None}, {"pix": []}])
+@pytest.mark.parametrize(
+    "said",
+    [
+        {"parametros": {}},
+        {"parametros": {}, "pix": None},
+        {"pix": []},
+        {"parametros": {"paginacao": None}, "pix": []},
+        {"parametros": {"paginacao": {"quantidadeDePaginas": None}}, "pix": []},
+    ],
+)
 async def test_an_empty_list_is_read_as_an_empty_list(said: Any) -> None:
     async with bank_answering({"GET /pix/v2/pix": (200, said)}) as bank:
         page = await bank.pix.received_page(NOW - timedelta(hours=1), NOW)

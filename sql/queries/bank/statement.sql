@@ -54,13 +54,17 @@ ORDER BY b.number LIMIT :limit;
 
 -- name: returns
 -- Devolucoes, each named by its PIX and its id: a refund of ours, a booked reversal by the bank, or a return of money in
--- suspense. For an unknown boleto that was returned in full no row here has the amount of each PIX, so the bank's amount
--- is taken.
+-- suspense. No row here has the amount of each part of suspended money that was returned in parts, nor of each PIX of an
+-- unknown boleto that was returned in full, so the bank's amount is taken.
 SELECT g.end_to_end_id || '/' || g.id AS reference,
-       coalesce(f.amount_cents, v.amount_cents, s.amount_cents, b.amount_cents) AS here_cents,
+       coalesce(f.amount_cents, v.amount_cents, CASE WHEN g.pix_cents = s.amount_cents THEN g.cents ELSE s.amount_cents END,
+                b.amount_cents) AS here_cents,
        coalesce(f.account_id, v.account_id) AS account_id
-FROM unnest(:ids::text[], :refund_ids::uuid[], :end_to_end_ids::text[], :boleto_numbers::text[], :cents::bigint[])
-     AS g (id, refund_id, end_to_end_id, boleto_number, cents)
+FROM (
+    SELECT u.*, sum(u.cents) OVER (PARTITION BY u.end_to_end_id) AS pix_cents
+    FROM unnest(:ids::text[], :refund_ids::uuid[], :end_to_end_ids::text[], :boleto_numbers::text[], :cents::bigint[])
+         AS u (id, refund_id, end_to_end_id, boleto_number, cents)
+) g
 LEFT JOIN refund f ON f.refund_id = g.refund_id AND f.status <> 'failed'
 LEFT JOIN payment_reversal v ON v.bank_id = g.id AND v.end_to_end_id = g.end_to_end_id
 LEFT JOIN suspense s ON s.bank = :bank AND s.source = g.end_to_end_id AND s.state = 'returned'

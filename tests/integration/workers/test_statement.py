@@ -173,6 +173,12 @@ async def test_a_return_is_a_refund_a_booked_reversal_or_money_returned_from_sus
             boleto_numbers=[number], cents=[50],
         )  # fmt: skip
         assert (row.reference, row.here_cents) == (f"{end_to_end_id}/{bank_id}", here_cents)
+    parts = {"Ereturned/D1": 100, "Ereturned/D2": 200}
+    rows = await find_returns(
+        conn, bank=BANK, ids=["D1", "D2"], refund_ids=[None] * 2, end_to_end_ids=["Ereturned"] * 2,
+        boleto_numbers=[None] * 2, cents=list(parts.values()),
+    )  # fmt: skip
+    assert {row.reference: row.here_cents for row in rows} == parts, "returned in two parts"
 
 
 async def test_a_payout_key_names_the_accounts_that_have_it_or_asked_for_it(conn: Any, pool: Any) -> None:
