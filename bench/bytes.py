@@ -50,7 +50,7 @@ async def bytes_per_charge(environment: BenchEnvironment, seconds: float) -> lis
                 conn, UUID(merchant.account_id), receiver.url, allow_private=True, now=datetime.now(UTC),
                 seal=Seal(environment.settings.secret_key), chance=os.urandom(32),
             )  # fmt: skip
-        sizes, wal = [await _sizes(environment)], [await _wal(pool)]
+        sizes = [await _sizes(environment)]
         for round_ in range(2):
             await environment.fill_locations(pool, 3 * CHARGES)
             wal = [await _wal(pool)]

@@ -73,12 +73,12 @@ class Receiver:
             self.requests += 1
             self.seen.setdefault(event_id.decode(), float(at))
 
-    async def saw(self, event_ids: Sequence[str], *, within_s: float = _ARRIVED_S_MAX) -> None:
-        deadline = time.monotonic() + within_s
+    async def saw(self, event_ids: Sequence[str]) -> None:
+        deadline = time.monotonic() + _ARRIVED_S_MAX
         while any(each not in self.seen for each in reversed(event_ids)):
             if time.monotonic() > deadline:
                 missing = sum(each not in self.seen for each in event_ids)
-                raise AssertionError(f"{missing} of {len(event_ids)} events not delivered in {within_s:.0f} s")
+                raise AssertionError(f"{missing} of {len(event_ids)} events not delivered in {_ARRIVED_S_MAX:.0f} s")
             await asyncio.sleep(0.005)
 
 
