@@ -144,7 +144,7 @@ async def deliveries(environment: BenchEnvironment, seconds: float) -> list[Find
                 )
             )
             fast_merchants = [await merchant_at(pool, environment, fast.url) for _ in range(ENDPOINTS)]
-            findings += await _measure_bursts(environment, pool, jobs, fast_merchants, fast)
+            findings += await _measure_bursts(pool, jobs, fast_merchants, fast)
             backlog_merchant = await merchant_at(pool, environment, receiver.url)
             await happen(pool, [backlog_merchant] * BACKLOG)
             jobs.wake(WEBHOOKS)
@@ -215,9 +215,7 @@ async def _send_at_rate(
     return Events(made_at)
 
 
-async def _measure_bursts(
-    environment: BenchEnvironment, pool: Pool, jobs: Jobs, merchants: list[Merchant], fast: Receiver
-) -> list[Finding]:
+async def _measure_bursts(pool: Pool, jobs: Jobs, merchants: list[Merchant], fast: Receiver) -> list[Finding]:
     """The rate at which a backlog is delivered: by the worker, and by a naive sender, which gets fewer events."""
     for _ in range(3):  # new lanes start with little concurrency: let it grow
         event_ids = await happen(pool, merchants * 4)
@@ -231,7 +229,7 @@ async def _measure_bursts(
         await fast.saw(event_ids)
         rates.append(BURST / (max(fast.seen[each] for each in event_ids) - began))
     ours = sorted(rates)[ROUNDS // 2]
-    naive = await _send_naively(environment, pool, merchants, fast)
+    naive = await _send_naively(pool, merchants, fast)
     return [
         Finding(
             "one worker into a fast receiver", ours, "/s", target=4_000, spread=(min(rates), max(rates)),
@@ -244,7 +242,7 @@ async def _measure_bursts(
     ]  # fmt: skip
 
 
-async def _send_naively(environment: BenchEnvironment, pool: Pool, merchants: list[Merchant], fast: Receiver) -> float:
+async def _send_naively(pool: Pool, merchants: list[Merchant], fast: Receiver) -> float:
     """The obvious way to deliver: a job per delivery, with a transaction held open while the merchant answers."""
     waiting = [(merchant, new_id()) for merchant in merchants for _ in range(NAIVE_BURST // ENDPOINTS)]
     await pool.execute("CREATE TABLE IF NOT EXISTS naive (event_id uuid PRIMARY KEY, body bytea, state text, at real)")
