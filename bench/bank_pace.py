@@ -21,7 +21,7 @@ from bench.client import http
 from bench.environment import BenchEnvironment, Merchant, cpu_s, running
 from bench.hot_account import pix_charge
 from bench.open_loop import Load, at_rate
-from bench.report import Finding
+from bench.report import Finding, within
 from cli.run.child import Child
 from commands.charges.create_pix import create_pix
 from domain.instants import to_millisecond
@@ -165,7 +165,7 @@ def _creation_findings(load: Load, what: str) -> list[Finding]:
     return [
         Finding(f"refused of {load.sent}, {what}", float(load.others(201)), "", note=str(others) if others else ""),
         Finding("  creation, p50", p50, "ms"),
-        Finding("  creation, p99", p99, "ms", note=f"aim <= {P99_MS_MAX}: {'ok' if p99 <= P99_MS_MAX else 'MISSED'}"),
+        Finding("  creation, p99", p99, "ms", note=within(p99, P99_MS_MAX)),
     ]
 
 
@@ -183,7 +183,7 @@ async def _wait_until_registered(pool: Pool, *, aim_s: float | None = None) -> F
     p50, p99, count = lags[len(lags) // 2], lags[int(len(lags) * 0.99)], len(lags)
     note = f"p50 {p50:.2f} s, {count} cobs"
     if aim_s is not None:
-        note += f"; aim <= {aim_s:.0f}: {'ok' if p99 <= aim_s else 'MISSED'}"
+        note += f"; {within(p99, aim_s)}"
     return Finding("creation to registered, p99", p99, "s", note=note)
 
 

@@ -23,7 +23,7 @@ from banks.banco_do_brasil.agreement import boleto_codes
 from banks.banco_do_brasil.nosso_numero import number_at_bank, printed_number
 from bench.client import connect, http, status, window
 from bench.environment import BenchEnvironment, Merchant
-from bench.report import Finding
+from bench.report import Finding, within
 from commands.merchants.profile.logo_pixels import read_logo
 from domain.mode import Mode
 from domain.pix.br_code import dynamic_br_code
@@ -69,7 +69,7 @@ async def boletos(environment: BenchEnvironment, seconds: float) -> list[Finding
     added_ms = alone.percentile_ms(0.5) - BANK_MS
     return [
         Finding(
-            "a lone boleto, added to the bank's 200 ms (median)", added_ms, "ms", note=_within(added_ms, ADDED_MS_MAX)
+            "a lone boleto, added to the bank's 200 ms (median)", added_ms, "ms", note=within(added_ms, ADDED_MS_MAX)
         ),
         Finding(
             "boletos with one worker process",
@@ -82,7 +82,7 @@ async def boletos(environment: BenchEnvironment, seconds: float) -> list[Finding
             "p99 at half load / the bank's time",
             half.percentile_ms(0.99) / BANK_MS,
             "x",
-            note=f"{_within(half.percentile_ms(0.99) / BANK_MS, P99_MAX)}; {half.per_s:.0f}/s",
+            note=f"{within(half.percentile_ms(0.99) / BANK_MS, P99_MAX)}; {half.per_s:.0f}/s",
         ),
     ]
 
@@ -120,15 +120,15 @@ async def printing(environment: BenchEnvironment, seconds: float) -> list[Findin
     )
     return [
         Finding("a boleto rendered whole / a boleto stamped", rendered_ms / stamped_ms, "x", target=10),
-        Finding("  stamped", stamped_ms, "ms", note=_within(stamped_ms, 10)),
+        Finding("  stamped", stamped_ms, "ms", note=within(stamped_ms, 10)),
         Finding(
-            f"  stamped with a logo of {len(logo.image) // 1024} KB", with_logo_ms, "ms", note=_within(with_logo_ms, 10)
+            f"  stamped with a logo of {len(logo.image) // 1024} KB", with_logo_ms, "ms", note=within(with_logo_ms, 10)
         ),
         Finding(
             "  its file",
             len(printer.stamp(samples[0])) / 1024,
             "KB",
-            note=_within(len(printer.stamp(samples[0])) / 1024, 40),
+            note=within(len(printer.stamp(samples[0])) / 1024, 40),
         ),
         Finding("  drawn with reportlab, merged with pypdf", merged_ms, "ms"),
         Finding("  rendered whole", rendered_ms, "ms"),
@@ -175,10 +175,6 @@ def _logo() -> Logo:
     Image.effect_noise((800, 400), 60).convert("RGB").save(file, "PNG")
     pixels = read_logo(file.getvalue())
     return Logo(pixels.width, pixels.height, pixels.image)
-
-
-def _within(value: float, maximum: float) -> str:
-    return f"aim <= {maximum:g}: {'ok' if value <= maximum else 'MISSED'}"
 
 
 @contextmanager

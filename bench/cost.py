@@ -1,12 +1,12 @@
 """The cost of one creation in statements, Redis commands and latency, with 64 concurrent requests and with one."""
 
 from collections import Counter
-from typing import Any
+from collections.abc import Callable, Sequence
 
 from redis.asyncio import Redis
 
 from bench.asking import creations
-from bench.client import Window, connect, http, status, window
+from bench.client import Connection, Window, connect, http, status, window
 from bench.environment import BenchEnvironment
 from bench.report import Finding
 from runtime.postgres import Pool, session
@@ -36,7 +36,7 @@ async def cost(environment: BenchEnvironment, seconds: float) -> list[Finding]:
             statements, commands = await _read_statements(pool) - statements, await _read_commands(redis) - commands
             findings += _count_findings(at_once, created, statements, commands)
             if at_once == 1:
-                findings += await _latencies(connections, create, empty, created, seconds / 4)
+                findings += await _latencies(connections, empty, created, seconds / 4)
             for connection in connections:
                 connection.close()
     await redis.aclose()
@@ -58,7 +58,9 @@ def _count_findings(at_once: int, created: Window, statements: Counter[str], com
     ]
 
 
-async def _latencies(connections: Any, create: Any, empty: Any, created: Window, seconds: float) -> list[Finding]:
+async def _latencies(
+    connections: Sequence[Connection], empty: Callable[[], bytes], created: Window, seconds: float
+) -> list[Finding]:
     empty_window = await window(connections, empty, status(201), seconds=seconds / 2)
     request = http("GET", "/readyz")
     ready_window = await window(connections, lambda: request, status(200), seconds=seconds / 2)
@@ -85,7 +87,7 @@ async def _read_statements(pool: Pool) -> Counter[str]:
     return calls
 
 
-async def _read_commands(redis: "Redis") -> Counter[str]:
+async def _read_commands(redis: Redis) -> Counter[str]:
     stats = await redis.info("commandstats")
     return Counter({
         name.removeprefix("cmdstat_"): each["calls"] for name, each in stats.items()

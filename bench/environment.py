@@ -37,10 +37,11 @@ _REST_S = 0.5
 _REST_SHARE = 0.1  # of a core, for all processes together
 # The rate limit is still checked, but with a bound that one credential's load does not reach.
 _RATE_PER_S, _RATE_BURST = 1_000_000, 2_000_000
-_OWN_SETTINGS = (
+OWN_SETTINGS = (
     "DATABASE_URL", "DATABASE_OWNER_URL", "DATABASE_REPORT_URL", "DATABASE_READ_URL", "REDIS_URL",
     "SECRET_KEY", "BANK_URL", "BASE_URL", "APP_URL", "DOCS_URL", "HOST",
 )  # fmt: skip
+"""Settings of the machine that a bench replaces by its own."""
 
 
 class Merchant(NamedTuple):
@@ -159,7 +160,7 @@ def open_environment() -> Iterator[BenchEnvironment]:
         home.mkdir(mode=0o711)
         postgres.start(home)
         redis.start(home)
-        env = {name: value for name, value in os.environ.items() if name not in _OWN_SETTINGS} | {
+        env = {name: value for name, value in os.environ.items() if name not in OWN_SETTINGS} | {
             "QUITA_HOME": str(home),
             "PORT": str(free_port()),
             "DATABASE_URL": postgres.app_dsn,

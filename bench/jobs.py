@@ -13,7 +13,7 @@ from arq.connections import ArqRedis
 from arq.worker import Worker
 
 from bench.environment import BenchEnvironment, cpu_s
-from bench.report import Finding
+from bench.report import Finding, within
 from runtime.coordination.lanes import WEBHOOKS
 from runtime.jobs import QUEUE, Jobs, QueueRedis
 from runtime.redis import open_redis
@@ -47,7 +47,7 @@ async def jobs(environment: BenchEnvironment, seconds: float) -> list[Finding]:
         Finding("  at rest, of a core", polled[1] * 100, "%"),
         Finding("waiting for names: a lane begun after (median)", waited[0], "ms"),
         Finding("  at rest, of a core", waited[1] * 100, "%"),
-        Finding("a whole worker at rest, of a core", worker * 100, "%", note="aim <= 3"),
+        Finding("a whole worker at rest, of a core", worker * 100, "%", note=within(worker * 100, 3)),
     ]
 
 

@@ -41,6 +41,11 @@ class Finding(Struct, frozen=True, omit_defaults=True):
         return f"{line}  {self.note}".rstrip()
 
 
+def within(value: float, maximum: float) -> str:
+    """A note: whether a value is at most what is aimed at."""
+    return f"aim <= {maximum:g}: {'ok' if value <= maximum else 'MISSED'}"
+
+
 def ratio(name: str, pairs: Sequence[tuple[float, float]], *, target: float | None = None, note: str = "") -> Finding:
     """The median over the rounds of (ours / other)."""
     ratios = sorted(ours / other for ours, other in pairs)

@@ -20,7 +20,8 @@ from bench.environment import BenchEnvironment
 from bench.report import Finding, rate
 from bench.year import fold_all, write_year
 from commands.merchants.merchants import MerchantCreated, create_merchant
-from readmodels.reports.report import Report, ReportQuery, keeping, today_at
+from domain.instants import day_of
+from readmodels.reports.report import Report, ReportQuery, keeping
 from readmodels.reports.reports import REPORTS
 from runtime.postgres import Pool, session
 from sql import Connection
@@ -61,7 +62,7 @@ async def reports(environment: BenchEnvironment, seconds: float) -> list[Finding
 async def _report_findings(pool: Pool, merchant: MerchantCreated) -> list[Finding]:
     """The slowest of _REPETITIONS answers of each report, over the longest period it allows, for one merchant
     and for all."""
-    today = today_at(datetime.now(UTC))
+    today = day_of(datetime.now(UTC))
     findings = []
     for report in REPORTS.values():
         if report.live and not report.dated:
@@ -145,7 +146,7 @@ async def _csv_findings(environment: BenchEnvironment, merchant: MerchantCreated
         async with browser.get("/bench/process") as answer:
             process = Path("/proc") / await answer.text()
         # A file of one day first, so that one-time loading does not count as the long file's memory.
-        async with browser.get(f"/painel/cobrancas.csv?created_from={today_at(datetime.now(UTC))}") as answer:
+        async with browser.get(f"/painel/cobrancas.csv?created_from={day_of(datetime.now(UTC))}") as answer:
             assert answer.status == 200, await answer.text()
             await answer.read()
         before_mb = await _settled_mb(process)

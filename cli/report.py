@@ -15,7 +15,7 @@ import msgspec
 from cli.answer import Commands, answer, connected, in_transaction
 from cli.cells.ask import CellAddress, ask_each, cells_of, takes_all
 from cli.run.child import CannotRun
-from domain.instants import iso, parse_day
+from domain.instants import day_of, iso, parse_day
 from readmodels.dashboard.platform import search_merchants
 from readmodels.reports.csv_lines import BOM, csv_line
 from readmodels.reports.over_cells import CellRows, columns_of_cells, merge_rows_of_cells, oldest, read_cell
@@ -31,7 +31,6 @@ from readmodels.reports.report import (
     freshness,
     grant_views,
     keeping,
-    today_at,
 )  # fmt: skip
 from readmodels.reports.reports import REPORTS
 
@@ -66,7 +65,7 @@ def grant(args: argparse.Namespace) -> int:
 def _query(args: argparse.Namespace, now: datetime) -> ReportQuery:
     return ask(
         args.report,
-        today=today_at(now),
+        today=day_of(now),
         first=getattr(args, "first", None),
         last=getattr(args, "last", None),
         account_id=args.account,

@@ -67,6 +67,14 @@ class FailureCode(StrEnum):
     """The account's bank sends no PIX for us, so a boleto paid by its line cannot be refunded through it."""
 
 
+def refundable_cents(paid_cents: int, refunds_cents: int, *, reversed_cents: int) -> int:
+    """The part of a payment that can still be refunded. `refunds_cents`: those that succeeded and those pending.
+
+    Money that the bank reversed during a pending refund counts twice until that refund has failed.
+    """
+    return max(paid_cents - refunds_cents - reversed_cents, 0)
+
+
 class RefundablePayment(Struct, frozen=True, gc=False):
     """The columns of a payment that refunds need, read while its charge is locked. Cents.
 
@@ -87,9 +95,9 @@ class RefundablePayment(Struct, frozen=True, gc=False):
 
     @property
     def remaining_cents(self) -> int:
-        """The amount that can still be refunded. Money that the bank reversed during a pending refund counts twice
-        until that refund has failed."""
-        return max(self.amount_cents - self.refunded_cents - self.refunding_cents - self.reversed_cents, 0)
+        return refundable_cents(
+            self.amount_cents, self.refunded_cents + self.refunding_cents, reversed_cents=self.reversed_cents
+        )
 
 
 class RefundRequest(Struct, frozen=True, gc=False, kw_only=True):

@@ -9,13 +9,12 @@ from typing import Any, Final
 
 import msgspec
 
-from banks.banco_do_brasil.text import without_lone_surrogates
+from banks.banco_do_brasil.nosso_numero import NUMBER
+from banks.banco_do_brasil.text import END_TO_END_ID, without_lone_surrogates
 from banks.received import BOLETO_HINT
 
 # Our txids are charge ids in hex. A boleto paid by PIX has a txid that begins with BOLETO, and another callback.
 _TXID = re.compile(r"[0-9a-f]{32}")
-_BOLETO_NUMBER = re.compile(r"000[1-9][0-9]{16}")
-_END_TO_END_ID = re.compile(r"[0-9A-Za-z]{1,64}")
 _ITEMS_MAX: Final = 5_000
 """The largest body that the API accepts holds no more items."""
 
@@ -29,7 +28,7 @@ def pix_hints(body: bytes) -> dict[str, str]:
         if not isinstance(txid, str) or _TXID.fullmatch(txid.strip()) is None:
             continue
         about = item.get("endToEndId")
-        known = isinstance(about, str) and _END_TO_END_ID.fullmatch(about)
+        known = isinstance(about, str) and END_TO_END_ID.fullmatch(about)
         # Without a readable endToEndId the hint is about the charge as a whole.
         hints[about if known else f"txid:{txid.strip()}"] = txid.strip()
     return hints
@@ -44,7 +43,7 @@ def boleto_hints(body: bytes) -> dict[str, str]:
     hints = {}
     for item in _items(body):
         number = {key.strip(): value for key, value in item.items()}.get("id") if isinstance(item, dict) else None
-        if not isinstance(number, str) or _BOLETO_NUMBER.fullmatch(number.strip()) is None:
+        if not isinstance(number, str) or NUMBER.fullmatch(number.strip()) is None:
             continue
         mark = sha256(msgspec.json.encode(item, order="deterministic")).hexdigest()[:32]
         hints[f"{BOLETO_HINT}{number.strip()}:{mark}"] = number.strip()

@@ -8,11 +8,12 @@ import re
 from typing import Final
 
 CONTROL_MAX: Final = 9_999_999_999  # ten digits
+NUMBER: Final = re.compile(r"000([1-9][0-9]{6})([0-9]{10})")
+"""The 20 characters of the API, with agreement and control number."""
 
 # Must not begin with 0: agreements of four and six digits have another layout, and the money would go astray.
 _CONVENIO = re.compile(r"[1-9][0-9]{6}")
 _CARTEIRA = re.compile(r"[0-9]{2}")
-_NUMBER = re.compile(r"000([1-9][0-9]{6})([0-9]{10})")
 _ON_PAPER = re.compile(r"[0-9]{17}[0-9Xx]?")
 _BARCODE = re.compile(r"001[0-9]{16}000000[0-9]{19}")  # the bank, 16 digits, then the free field
 
@@ -27,7 +28,7 @@ def number_at_bank(convenio: str, control: int) -> str:
 
 def parse_number(number: str) -> tuple[str, int]:
     """Return agreement and control number of the 20 characters; ValueError if they are no number of ours."""
-    match = _NUMBER.fullmatch(number)
+    match = NUMBER.fullmatch(number)
     control = int(match[2]) if match else 0
     if match is None or control == 0:
         raise ValueError("a nosso numero is 000, an agreement of seven digits and a control number of ten")

@@ -8,7 +8,7 @@ from typing import Any, Final
 import msgspec
 from msgspec import Raw, Struct
 
-from banks.banco_do_brasil.text import identifier, pix_cents
+from banks.banco_do_brasil.text import END_TO_END_ID, identifier, pix_cents
 from banks.lists import UnreadableItem, unreadable_item
 from banks.received import PixReturn, ReceivedPix
 from domain.documents import well_formed
@@ -16,7 +16,6 @@ from domain.instants import SAO_PAULO
 
 _PER_PAGE: Final = 100
 _OF_BOLETO = re.compile(r"BOLETO([0-9]{17})DATA[0-9]{8}")
-_END_TO_END_ID = re.compile(r"[0-9A-Za-z]{1,64}")
 _GONE_BACK: Final = "DEVOLVIDO"
 _NOT_GONE_BACK: Final = frozenset({"EM_PROCESSAMENTO", "NAO_REALIZADO"})
 
@@ -137,7 +136,7 @@ def number_of_txid(txid: str | None) -> str | None:
 
 def _received(pix: _Pix, txid: str | None) -> ReceivedPix | None:
     cents, paid_at = pix_cents(pix.valor), instant(pix.horario)
-    if cents is None or paid_at is None or _END_TO_END_ID.fullmatch(pix.end_to_end_id) is None:
+    if cents is None or paid_at is None or END_TO_END_ID.fullmatch(pix.end_to_end_id) is None:
         return None
     interest_cents, fine_cents, discount_cents = _parts(pix.componentes_valor)
     payer = pix.pagador or _Payer()

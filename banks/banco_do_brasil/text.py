@@ -11,6 +11,8 @@ from typing import Final
 from domain.money import PIX_CENTS_MAX, parse_amount
 from domain.pix.br_code import ascii_fold
 
+END_TO_END_ID: Final = re.compile(r"[0-9A-Za-z]{1,64}")
+
 _IDENTIFIER_CHARACTERS_MAX: Final = 64
 _UNSAFE = re.compile(r"[^A-Za-z0-9 .,/&-]+")
 _SURROGATES = re.compile(rb"(\\ud[89ab][0-9a-f]{2}\\ud[c-f][0-9a-f]{2})|\\ud[89a-f][0-9a-f]{2}", re.IGNORECASE)

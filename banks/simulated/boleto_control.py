@@ -10,6 +10,7 @@ import aiohttp
 import msgspec
 from aiohttp import web
 
+from banks.banco_do_brasil.nosso_numero import NUMBER
 from banks.simulated.bank import Untold
 from banks.simulated.boletos import (
     ANNOUNCED,
@@ -29,7 +30,6 @@ TOLD_AT_ONCE = 200
 
 _TELL_ATTEMPTS = 12
 _TELL_S = 5.0
-_NUMBER = re.compile(r"000[1-9][0-9]{16}")
 _TXID = re.compile(r"BOLETO([1-9][0-9]{16})DATA[0-9]{8}")
 # Codes of the announcement: paid by another bank, called off; and the channel.
 _BY_OTHER_BANK: Final = 2
@@ -207,7 +207,7 @@ async def _now(boletos: SimulatedBoletos, before: BookedBoleto) -> BookedBoleto:
 def _number(body: dict[str, Any]) -> str:
     """Return the boleto number from the body's number, line or txid; if several are given, they must agree."""
     named = set()
-    if isinstance(number := body.get("number"), str) and _NUMBER.fullmatch(number):
+    if isinstance(number := body.get("number"), str) and NUMBER.fullmatch(number):
         named.add(number)
     if isinstance(txid := body.get("txid"), str) and (match := _TXID.fullmatch(txid)):
         named.add(f"000{match[1]}")

@@ -17,6 +17,7 @@ from aiohttp import web
 
 from banks.banco_do_brasil.agreement import ConvenioAgreement
 from banks.banco_do_brasil.cobrancas import INDICATORS
+from banks.banco_do_brasil.nosso_numero import NUMBER
 from banks.boletos import BoletoPayer, NewBoleto
 from banks.simulated.boleto_terms import (
     WireTerms,
@@ -66,7 +67,6 @@ _BY_INTERNET: Final = 23  # debit, internet
 _CONTRACT: Final = 19581316
 _CACHED_MAX = 10_000
 
-_NUMBER = re.compile(r"000[1-9][0-9]{16}")
 _SEU_NUMERO = re.compile(r"[A-Z0-9'\- ]{1,15}")
 _FREE_TEXT = re.compile(r"[A-Z0-9 ]{1,25}")
 _TEXT = re.compile(r"[A-Z0-9 .,/&\-]+")
@@ -445,7 +445,7 @@ class BoletoWire:
         named = request.query.get("numeroConvenio", "") if body is None else body.get("numeroConvenio")
         self._agreed(named)
         number = request.match_info["number"]
-        if _NUMBER.fullmatch(number) is None or number[3:10] != self._agreement.convenio:
+        if NUMBER.fullmatch(number) is None or number[3:10] != self._agreement.convenio:
             raise _nothing_found()
         return number
 
@@ -460,7 +460,7 @@ def _boleto(body: dict[str, Any], agreement: ConvenioAgreement, *, today: date, 
     if own != (int(agreement.convenio), int(agreement.carteira), agreement.variacao):
         raise BoletoInvalid("4999030", "Convenio, carteira ou variacao inexistente.")
     number, seu_numero = body.get("numeroTituloCliente"), body.get("numeroTituloBeneficiario")
-    if not isinstance(number, str) or _NUMBER.fullmatch(number) is None or number[3:10] != agreement.convenio:
+    if not isinstance(number, str) or NUMBER.fullmatch(number) is None or number[3:10] != agreement.convenio:
         raise _field("numeroTituloCliente")
     if not isinstance(seu_numero, str) or _SEU_NUMERO.fullmatch(seu_numero) is None or not seu_numero.strip():
         raise _field("numeroTituloBeneficiario")

@@ -152,7 +152,6 @@ class _SettledPix(Struct, frozen=True):
 
 
 class BoletoPayment(Struct, frozen=True):
-    payment_id: int
     number: str
     rail: str
     amount_cents: int

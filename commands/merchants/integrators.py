@@ -54,7 +54,7 @@ async def create_integrator(
         if inserted is not None:
             if share_bps:
                 await set_share(conn, integrador_code=code, since=to_millisecond(now), share_bps=share_bps)
-            return Integrator(code, name, account_id, True, now, share_bps)
+            return Integrator(code, name, account_id, True, share_bps)
     raise AssertionError(f"{_TRIES_MAX} codes in a row were taken")
 
 

@@ -16,6 +16,7 @@ from domain.instants import iso
 from domain.mode import Owner
 from domain.money import reais
 from domain.pix.qr import png_data_uri
+from domain.refund import refundable_cents
 from domain.sandbox_clock import on_clock
 from readmodels.charges.agreed import AmountDueToday, DiscountAgreed, FineAgreed, InterestAgreed, charge_terms_fields
 from runtime.seal import PAYMENT_PAYER, Seal
@@ -59,8 +60,9 @@ class PaymentDoc(Struct, frozen=True, gc=False, omit_defaults=True, kw_only=True
 
     @property
     def remaining_cents(self) -> int:
-        """The amount that can still be refunded."""
-        return max(self.amount_cents - self.refunded_cents - self.refunding_cents - self.reversed_cents, 0)
+        return refundable_cents(
+            self.amount_cents, self.refunded_cents + self.refunding_cents, reversed_cents=self.reversed_cents
+        )
 
 
 class BoletoDoc(Struct, frozen=True, gc=False, omit_defaults=True, kw_only=True):

@@ -67,7 +67,6 @@ class FailingLane(Struct, frozen=True):
     merchant: str
     state: str
     since: datetime | None
-    reason: str | None
     held: int
 
 

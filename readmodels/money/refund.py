@@ -9,6 +9,7 @@ from msgspec import Struct
 import sql
 from domain.mode import Owner
 from domain.money import reais
+from domain.refund import refundable_cents
 from sql import Connection
 
 
@@ -86,7 +87,7 @@ def present_refund(row: RefundRow) -> RefundProjection:
     return project_refund(
         read_refund_doc(row.doc),
         refunded_total_cents=refunded_total_cents,
-        remaining_cents=max(row.paid_cents - refunded_total_cents - row.reversed_cents, 0),
+        remaining_cents=refundable_cents(row.paid_cents, refunded_total_cents, reversed_cents=row.reversed_cents),
     )
 
 

@@ -74,7 +74,6 @@ class WithdrawalFilters(ListFilters, frozen=True, kw_only=True):
 class WithdrawalDestination(Struct, frozen=True, gc=False):
     """The destination of an account's withdrawals. `pix_key` is not masked, and may be a text that is no PIX key."""
 
-    account_id: UUID
     pix_key: str
     document: str
     """The CPF or CNPJ of the key's owner."""

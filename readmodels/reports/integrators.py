@@ -1,6 +1,5 @@
 """Partners (integrators) and their shares, as the operator sees them."""
 
-from datetime import datetime
 from uuid import UUID
 
 from msgspec import Struct
@@ -18,7 +17,6 @@ class Integrator(Struct, frozen=True):
     name: str
     account_id: UUID | None
     active: bool
-    created_at: datetime
     share_bps: int
 
 

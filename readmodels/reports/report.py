@@ -14,7 +14,7 @@ from msgspec import Struct
 
 import sql
 from domain.errors import Code, Refused
-from domain.instants import day_of, iso
+from domain.instants import iso
 from domain.money import reais
 from readmodels.reports.csv_lines import BasisPoints, Cents, Field
 from sql import Connection
@@ -229,8 +229,3 @@ def as_json(report: Report, row: Row) -> dict[str, str | int | None]:
             case _:
                 fields[column.name] = value
     return fields
-
-
-def today_at(now: datetime) -> date:
-    """The São Paulo day of an instant."""
-    return day_of(now)

@@ -19,7 +19,6 @@ class Endpoint(Struct, frozen=True):
     endpoint_id: UUID
     url: str
     kinds: list[str]
-    created_at: datetime
     old_until: list[datetime]
 
 

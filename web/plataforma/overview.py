@@ -7,9 +7,10 @@ from litestar.response import Response
 
 from commands.merchants.kyc import Kyc
 from commands.merchants.pix_suspension import resume_pix, suspend_pix
+from domain.instants import day_of
 from domain.merchants.staff import reason_faults
 from readmodels.dashboard.platform import COUNT_MAX, bank_state, find_suspended_at, kyc_counts, lanes_in_trouble, queues
-from readmodels.reports.report import By, ask, freshness, keeping, today_at
+from readmodels.reports.report import By, ask, freshness, keeping
 from readmodels.reports.reports import REPORTS
 from runtime.postgres import session
 from web.painel.page_request import PageRequest
@@ -42,8 +43,8 @@ async def resume(request: PageRequest) -> Response[Any]:
 
 async def _page(request: PageRequest, *, fault: str = "") -> Response[Any]:
     receipts = REPORTS["receipts"]
-    month_query = ask(receipts, today=today_at(request.now), by=By.PERIOD)
-    today_query = ask(receipts, today=today_at(request.now), first=today_at(request.now), by=By.PERIOD)
+    month_query = ask(receipts, today=day_of(request.now), by=By.PERIOD)
+    today_query = ask(receipts, today=day_of(request.now), first=day_of(request.now), by=By.PERIOD)
     async with session(request.pool) as conn:
         month_rows = [row async for row in receipts.rows(keeping(conn), month_query)]
         today_rows = [row async for row in receipts.rows(keeping(conn), today_query)]

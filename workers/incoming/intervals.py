@@ -4,7 +4,7 @@ A pass goes from `until` to its `goal` in intervals, one after the other, and th
 its state is stored after each page, so another worker continues where this one stopped.
 """
 
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, date, datetime, timedelta
 from typing import Final
 
 from msgspec import Struct
@@ -18,8 +18,16 @@ _GROW_PAGES_MAX: Final = PAGES_MAX // 4
 """An interval of at most so many pages is followed by one that is twice as wide."""
 ENDLESS_PAGES: Final = 20_000
 """Pages of one interval after which a list has no end: 6 million boletos of a day."""
+WIDTH: Final = timedelta(hours=6)
+"""The widest interval of a list of PIX that is asked for at once; of those that went back there are few."""
 _SECOND = timedelta(seconds=1)
 _DAY = timedelta(days=1)
+
+
+def days_of(since: datetime, until: datetime) -> tuple[date, date]:
+    """The first and the last São Paulo day of an interval, whose end does not belong to it: for lists that go by
+    days."""
+    return day_of(since), day_of(max(until - _SECOND, since))
 
 
 class Pass(Struct, frozen=True, kw_only=True):

@@ -17,13 +17,12 @@ import sql
 from banks.boletos import PaidBoleto
 from banks.protocol import BOLETO_DAYS_MAX, RECEIVED_WIDTH_MAX
 from banks.received import ReceivedPix
-from domain.instants import day_of
 from domain.refund import RETURN_WITHIN
 from runtime.coordination.leases import release_lease
 from runtime.postgres import session
 from workers.context import Context
 from workers.incoming.boleto_payments import book_listed
-from workers.incoming.intervals import Pass
+from workers.incoming.intervals import WIDTH, Pass, days_of
 from workers.incoming.passes import BankList, Page, advance, hold, lease_name, measure_list_lag
 from workers.incoming.pix_payments import book_pix
 from workers.orders.callback_keys import callback_url, register_keys
@@ -32,15 +31,14 @@ _SECOND = timedelta(seconds=1)
 _DAY = timedelta(days=1)
 _NIGHTLY_BEHIND = timedelta(hours=3)
 """Nightly passes begin at 3 in the morning: a day's money is listed by then."""
-_WIDTH = timedelta(hours=6)
 _KEYS_MAX = 20
 
 # fmt: off
 PIX_PASSES: Final = (
-    Pass(name="new",      again=timedelta(minutes=1), first=_DAY, width_max=_WIDTH, width_min=_SECOND),
+    Pass(name="new",      again=timedelta(minutes=1), first=_DAY, width_max=WIDTH, width_min=_SECOND),
     Pass(name="late",     behind=timedelta(minutes=15), every=timedelta(minutes=5), first=timedelta(minutes=5),
-         width_max=_WIDTH, width_min=_SECOND),
-    Pass(name="nightly",  behind=_NIGHTLY_BEHIND, every=_DAY, reach=7 * _DAY, width_max=_WIDTH, width_min=_SECOND),
+         width_max=WIDTH, width_min=_SECOND),
+    Pass(name="nightly",  behind=_NIGHTLY_BEHIND, every=_DAY, reach=7 * _DAY, width_max=WIDTH, width_min=_SECOND),
     # A MED may begin up to 80 days after the payment, a devolucao later still.
     Pass(name="returned", behind=_NIGHTLY_BEHIND, every=_DAY, reach=RETURN_WITHIN, width_max=RECEIVED_WIDTH_MAX,
          width_min=_SECOND, returned=True),
@@ -85,8 +83,7 @@ async def reconcile_boletos(context: Context, bank: str) -> int:
     boletos = context.banks.production[bank].boletos
 
     async def fetch(since: datetime, until: datetime, after: str | None, list_pass: Pass) -> Page[PaidBoleto]:
-        days = [day_of(at) for at in (since, max(until - _SECOND, since))]
-        return await boletos.paid_page(days[0], days[1], after)
+        return await boletos.paid_page(*days_of(since, until), after)
 
     async def book(items: list[PaidBoleto]) -> int:
         return await book_listed(context, bank, items)

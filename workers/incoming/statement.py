@@ -25,11 +25,11 @@ from runtime.postgres import session, transaction
 from workers.context import Context
 from workers.incoming.boleto_payments import book_listed
 from workers.incoming.comparison import DIFFERENCES_MAX, Comparison, StatementDifference, TooManyDifferences
+from workers.incoming.intervals import WIDTH, days_of
 from workers.incoming.own_share import OwnShare, read_share
 from workers.incoming.pix_payments import book_pix, charge_at_bank, charge_id_from_txid
 from workers.incoming.slices import BankSilent, NoList, slices
 
-_WIDTH: Final = timedelta(hours=6)
 _SECOND: Final = timedelta(seconds=1)
 _DAY: Final = timedelta(days=1)
 _WEEK: Final = timedelta(days=7)
@@ -121,7 +121,7 @@ class _BankStatement:
         async def fetch(since: datetime, until: datetime, after: str | None) -> Any:
             return await pix.received_page(since, until, after)
 
-        intervals = slices(fetch, self._comparison.since, self._comparison.until, width_max=_WIDTH, width_min=_SECOND)
+        intervals = slices(fetch, self._comparison.since, self._comparison.until, width_max=WIDTH, width_min=_SECOND)
         async for since, until, pages in intervals:
             # The parts that went back are booked and counted with the returns.
             items = [structs.replace(each, returned=()) for each in self._read_items("pix", pages)]
@@ -167,8 +167,7 @@ class _BankStatement:
         boletos = self._port.boletos
 
         async def fetch(since: datetime, until: datetime, after: str | None) -> Any:
-            days = [day_of(at) for at in (since, max(until - _SECOND, since))]
-            return await boletos.paid_page(days[0], days[1], after)
+            return await boletos.paid_page(*days_of(since, until), after)
 
         since = day_begins(day_of(self._comparison.since))
         until = day_begins(day_of(self._comparison.until) + _DAY)
@@ -253,7 +252,7 @@ class _BankStatement:
         listed: set[UUID] = set()
         self.sent = None
         intervals = slices(
-            transfers.sent_page, self._comparison.since, self._comparison.until, width_max=_WIDTH, width_min=_SECOND
+            transfers.sent_page, self._comparison.since, self._comparison.until, width_max=WIDTH, width_min=_SECOND
         )
         try:
             async for _, _, pages in intervals:

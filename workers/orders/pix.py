@@ -196,10 +196,10 @@ async def _register_cob(context: Context, bank: Bank, order: PixOrder) -> Answer
         cobv = cobv_to_register(context, order, order.terms)
         if cobv is None:
             return DONE
-        answer: Done[Any] | Rejected | Unknown = await bank.cobvs.put_cobv(cobv)
+        answer = await bank.cobvs.put_cobv(cobv)
     else:
         answer = await bank.pix.put_cob(cob_to_register(context, order))
-    return DONE if isinstance(answer, Done) or _was_registered(order, answer) else answer
+    return DONE if _was_registered(order, answer) else answer
 
 
 async def _remove_cob(context: Context, bank: Bank, order: PixOrder) -> Answer:
@@ -267,7 +267,7 @@ def _needs_registration(order: PixOrder, now: datetime) -> bool:
     return _is_payable(order, now) or (order.test and order.status in _PAID_STATUSES)
 
 
-def _was_registered(order: PixOrder, answer: Answer | Done[Any]) -> bool:
+def _was_registered(order: PixOrder, answer: Answer) -> bool:
     """Whether the first PUT succeeded and its reply was lost: once the charge is paid, the cob takes no second PUT."""
     return isinstance(answer, Rejected) and order.status in _PAID_STATUSES
 

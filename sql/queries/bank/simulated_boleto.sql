@@ -100,7 +100,7 @@ WITH paid AS (
     SELECT :world, b.end_to_end_id, p.txid, b.amount_cents, :pix_key, b.paid_at, :payer_name, :payer_document
     FROM booked b JOIN paid p ON p.number = b.number WHERE b.end_to_end_id IS NOT NULL
 )
-SELECT payment_id, number, rail, amount_cents, paid_at, end_to_end_id FROM booked ORDER BY payment_id;
+SELECT number, rail, amount_cents, paid_at, end_to_end_id FROM booked ORDER BY payment_id;
 
 -- name: call_off
 -- Calls off the payments that are announced but not settled yet; the receiver gets a callback.

@@ -37,7 +37,7 @@ SELECT keep_cents FROM auto_withdrawal WHERE account_id = :account_id;
 
 -- name: destination
 -- The key and document to which the account's withdrawals go.
-SELECT a.account_id, coalesce(p.pix_key, a.pix_key) AS pix_key, coalesce(p.document, a.document) AS document,
+SELECT coalesce(p.pix_key, a.pix_key) AS pix_key, coalesce(p.document, a.document) AS document,
        a.name AS merchant, a.document AS merchant_document,
        a.kyc = 'approved' AS approved
 FROM account a LEFT JOIN LATERAL payout_in_force(a.account_id, :now) p ON true

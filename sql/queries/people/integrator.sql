@@ -2,7 +2,7 @@
 
 -- name: list
 -- Each partner with the current share.
-SELECT i.integrador_code, i.name, i.account_id, i.active, i.created_at,
+SELECT i.integrador_code, i.name, i.account_id, i.active,
        coalesce((SELECT s.share_bps FROM integrator_share s WHERE s.integrador_code = i.integrador_code
                  ORDER BY s.since DESC LIMIT 1), 0) AS share_bps
 FROM integrator i
@@ -11,7 +11,7 @@ ORDER BY i.integrador_code
 LIMIT :limit;
 
 -- name: find
-SELECT i.integrador_code, i.name, i.account_id, i.active, i.created_at,
+SELECT i.integrador_code, i.name, i.account_id, i.active,
        coalesce((SELECT s.share_bps FROM integrator_share s WHERE s.integrador_code = i.integrador_code
                  ORDER BY s.since DESC LIMIT 1), 0) AS share_bps
 FROM integrator i

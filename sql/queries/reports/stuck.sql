@@ -51,12 +51,12 @@ LIMIT :limit;
 
 -- name: lanes
 -- Failing receivers, the paused ones first. Their held deliveries are counted up to :count_max.
-SELECT e.account_id, a.name AS merchant, l.state, coalesce(l.paused_at, l.failing_since) AS since, l.paused_reason AS reason,
+SELECT e.account_id, a.name AS merchant, l.state, coalesce(l.paused_at, l.failing_since) AS since,
        (SELECT count(*) FROM (
            SELECT FROM webhook_delivery d
            WHERE d.endpoint_id = l.endpoint_id AND NOT d.test AND d.state = 'held' LIMIT :count_max) AS few) AS held
 FROM (
-    SELECT endpoint_id, state, paused_at, failing_since, paused_reason FROM webhook_lane
+    SELECT endpoint_id, state, paused_at, failing_since FROM webhook_lane
     WHERE state <> 'open' AND NOT test
     ORDER BY state DESC, coalesce(paused_at, failing_since), endpoint_id LIMIT :limit
 ) AS l

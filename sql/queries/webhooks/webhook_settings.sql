@@ -1,7 +1,7 @@
 -- An account's one endpoint, for its settings page.
 
 -- name: of_account
-SELECT endpoint_id, url, kinds, created_at,
+SELECT endpoint_id, url, kinds,
        ARRAY(SELECT o.until FROM webhook_old_secret o WHERE o.endpoint_id = e.endpoint_id ORDER BY o.until DESC) AS old_until
 FROM webhook_endpoint e WHERE account_id = :account_id;
 

@@ -7,6 +7,7 @@ from litestar.exceptions import NotFoundException
 from litestar.response import Response, Stream
 
 from domain.errors import Refused
+from domain.instants import day_of
 from readmodels.filters import read_choice, read_days
 from readmodels.reports.compare import (
     PLOTTED_DAYS_MAX,
@@ -28,7 +29,6 @@ from readmodels.reports.report import (
     days_max,
     freshness,
     keeping,
-    today_at,
 )
 from readmodels.reports.reports import REPORTS
 from runtime.postgres import session
@@ -281,7 +281,7 @@ def _read_report_query(
             query.faults[FIELD] = "Este relatório é de uma loja: diga qual."
         return None
     try:
-        return ask(report, today=today_at(request.now), first=first, last=last, account_id=account_id, by=by)
+        return ask(report, today=day_of(request.now), first=first, last=last, account_id=account_id, by=by)
     except Refused:
         query.faults["ate"] = f"O período termina antes de começar, ou passa de {days_max(report)} dias."
         return None
