@@ -156,6 +156,7 @@ def _register(args: argparse.Namespace) -> int:
     from commands.merchants.registration import Address, MerchantRegistration, register_merchant
     from commands.people.audit import audit_for_platform
     from runtime.ids import new_id
+    from runtime.limits.variables import switch
 
     registration = MerchantRegistration(
         name=args.name.strip(),
@@ -164,7 +165,10 @@ def _register(args: argparse.Namespace) -> int:
         payout_key=args.payout_key.strip(),
         address=Address(*args.address),
     )
-    letters = os.environ.get("CNPJ_WITH_LETTERS", "0") == "1"
+    try:
+        letters = switch(os.environ, "CNPJ_WITH_LETTERS")
+    except ValueError as error:
+        raise CannotRun(str(error)) from None
 
     async def register(conn: Any) -> Any:
         account_id, now, seal = new_id(), datetime.now(UTC), await checked_seal(conn)

@@ -69,10 +69,21 @@ def find() -> Running:
         setattr(running, name, os.environ.get(name.upper()) or getattr(running, name))
     for name in ("database_owner_url", "database_report_url"):
         setattr(running, name, os.environ.get(name.upper()) or getattr(running, name) or running.database_url)
-    if not running.pids:
-        running.webhook_allow_private = os.environ.get("WEBHOOK_ALLOW_PRIVATE", "0") == "1"
-        running.webhook_nameservers = tuple(filter(None, os.environ.get("WEBHOOK_NAMESERVERS", "").split(",")))
     return running
+
+
+def webhook_rules() -> tuple[bool, tuple[str, ...]]:
+    """Whether webhooks may go to private addresses, and the name servers asked for their hosts, as the running system
+    applies them to deliveries; when nothing runs, those of the environment."""
+    from runtime.limits.variables import nameservers, switch
+
+    running = find()
+    if running.pids:
+        return running.webhook_allow_private, running.webhook_nameservers
+    try:
+        return switch(os.environ, "WEBHOOK_ALLOW_PRIVATE"), nameservers(os.environ, "WEBHOOK_NAMESERVERS")
+    except ValueError as error:
+        raise CannotRun(str(error)) from None
 
 
 def secret_key() -> "SecretKeys":

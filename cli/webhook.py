@@ -119,11 +119,9 @@ def set_url(args: argparse.Namespace) -> int:
     from commands.webhooks.endpoint import SetEndpoint, rotate_secret, set_endpoint
     from readmodels.webhooks.endpoint import endpoint_of
 
-    # The rules that the running system applies to deliveries; when none runs, those of the environment.
-    system = running.find()
-    allow_private = system.webhook_allow_private
+    allow_private, nameservers = running.webhook_rules()
     # Outside the transaction, because it asks DNS.
-    asyncio.run(check_address(args.url, allow_private=allow_private, nameservers=system.webhook_nameservers))
+    asyncio.run(check_address(args.url, allow_private=allow_private, nameservers=nameservers))
     now, chance = datetime.now(UTC), secrets.token_bytes(32)
 
     async def change(conn: Any) -> SetEndpoint:

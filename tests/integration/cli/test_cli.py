@@ -447,6 +447,30 @@ def test_production_invents_nothing_and_prints_no_password(
         assert said in capsys.readouterr().err
 
 
+@pytest.mark.parametrize(
+    ("name", "value", "words"),
+    [
+        ("WEBHOOK_NAMESERVERS", "10.0.0.2;10.0.0.3", ("webhook", "set", str(uuid4()), "https://loja.example.com/")),
+        ("WEBHOOK_ALLOW_PRIVATE", "true", ("webhook", "set", str(uuid4()), "https://loja.example.com/")),
+        ("CNPJ_WITH_LETTERS", "yes", (*_REAL, "--email", "a@example.com")),
+    ],
+)
+def test_a_command_refuses_a_malformed_variable_as_the_service_does(
+    name: str,
+    value: str,
+    words: tuple[str, ...],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    from cli.main import main
+
+    monkeypatch.setenv("QUITA_HOME", str(tmp_path))
+    monkeypatch.setenv(name, value)
+    assert main(list(words)) == 1
+    assert capsys.readouterr().err.startswith(f"quita: {name} must be ")
+
+
 def test_an_incomplete_registration_is_approved_in_local_work_only(system: System) -> None:
     """In local work `merchant create` makes accounts without an address, which can be used as they are."""
     own = system.create_merchant(address=False, kyc="pending")["account_id"]
