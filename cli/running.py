@@ -5,8 +5,9 @@ precedence.
 """
 
 import os
+from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 import msgspec
 
@@ -16,6 +17,8 @@ from runtime.cells.number import current_cell
 if TYPE_CHECKING:
     from runtime.seal import SecretKeys
     from runtime.settings import Settings
+
+_T = TypeVar("_T")
 
 _ADDRESSES = ("database_url", "redis_url", "base_url", "app_url", "docs_url", "bank_url")
 
@@ -80,8 +83,13 @@ def webhook_rules() -> tuple[bool, tuple[str, ...]]:
     running = find()
     if running.pids:
         return running.webhook_allow_private, running.webhook_nameservers
+    return from_environment(lambda env: (switch(env, "WEBHOOK_ALLOW_PRIVATE"), nameservers(env, "WEBHOOK_NAMESERVERS")))
+
+
+def from_environment(read: Callable[[Mapping[str, str]], _T]) -> _T:
+    """What `read` returns of the environment; CannotRun for a malformed variable."""
     try:
-        return switch(os.environ, "WEBHOOK_ALLOW_PRIVATE"), nameservers(os.environ, "WEBHOOK_NAMESERVERS")
+        return read(os.environ)
     except ValueError as error:
         raise CannotRun(str(error)) from None
 

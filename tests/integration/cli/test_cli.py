@@ -227,11 +227,12 @@ def test_the_operators_changes_to_a_merchant_are_in_the_audit_log(system: System
     assert "keep" in system.json("merchant", "auto-withdraw", own, "--on", "--keep", "1.00")
     assert "keep" not in system.json("merchant", "auto-withdraw", own, "--off")
     daily = [("withdrawal.daily_set", {"keep": "1.00"}), ("withdrawal.daily_ended", {})]
-    assert asyncio.run(operator_log(system, own, log=own, by=SEEN_BY_THE_ACCOUNT)) == daily
+    limits = ("merchant.rate_changed", {"per_second": 50, "burst": "padrão"})
+    assert asyncio.run(operator_log(system, own, log=own, by=SEEN_BY_THE_ACCOUNT)) == [limits, *daily]
     assert asyncio.run(operator_log(system, own)) == [
         ("merchant.blocked", {"reason": "chargebacks"}),
         ("merchant.approved", {}),
-        ("merchant.rate_changed", {"per_second": 50, "burst": "padrão"}),
+        limits,
         ("merchant.address_changed", {}),
         *daily,
     ]
