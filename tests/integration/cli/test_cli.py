@@ -318,6 +318,15 @@ async def operator_log(
     return [(row["action"], json.loads(row["facts"])) for row in rows]
 
 
+async def security_mails(system: System, account_id: str) -> int:
+    conn = await asyncpg.connect(system.database_url)
+    count: int = await conn.fetchval(
+        "SELECT count(*) FROM mail WHERE account_id = $1 AND kind = 'security'", account_id
+    )
+    await conn.close()
+    return count
+
+
 def test_merchants_and_staff_are_listed_and_shown_without_a_secret(system: System, merchant: dict[str, Any]) -> None:
     account_id = merchant["account_id"]
     person = merchant["dashboard"]["email"]
@@ -374,6 +383,7 @@ def test_an_endpoint_can_be_listed_rotated_and_tested(system: System, receiver: 
         ("webhook.registered", host), ("webhook.tried", {}), ("webhook.rotated", {}),
         ("webhook.moved", host), ("webhook.rotated", {}),
     ]  # fmt: skip
+    assert asyncio.run(security_mails(system, account_id)) == 4  # to the one owner, of all but the test
     other = system.json("merchant", "create", "--name", "Sem Webhook")["account_id"]
     for verb in ("list", "rotate", "test"):
         assert system.quita("webhook", verb, other).returncode == 1, verb
