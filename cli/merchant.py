@@ -11,6 +11,7 @@ from uuid import UUID
 from cli import merchants
 from cli.answer import Commands, answer, checked_seal, existing_account, family, in_transaction, origin
 from cli.run.child import CannotRun
+from cli.running import from_environment
 
 
 def add_commands(commands: Commands) -> None:
@@ -156,6 +157,7 @@ def _register(args: argparse.Namespace) -> int:
     from commands.merchants.registration import Address, MerchantRegistration, register_merchant
     from commands.people.audit import audit_for_platform
     from runtime.ids import new_id
+    from runtime.limits.variables import switch
 
     registration = MerchantRegistration(
         name=args.name.strip(),
@@ -164,12 +166,12 @@ def _register(args: argparse.Namespace) -> int:
         payout_key=args.payout_key.strip(),
         address=Address(*args.address),
     )
-    letters = os.environ.get("CNPJ_WITH_LETTERS", "0") == "1"
+    letters = from_environment(lambda env: switch(env, "CNPJ_WITH_LETTERS"))
 
     async def register(conn: Any) -> Any:
         account_id, now, seal = new_id(), datetime.now(UTC), await checked_seal(conn)
         made = await register_merchant(conn, registration, account_id=account_id, letters=letters, now=now, seal=seal)
-        facts = {"name": registration.name[:100], "cnpj": registration.document}
+        facts = {"name": made.name, "cnpj": registration.document}
         await audit_for_platform(conn, account_id, "merchant.registered", facts, origin(), now=now)
         return made
 
@@ -201,14 +203,17 @@ def _create_local(args: argparse.Namespace) -> int:
 
 
 def _change_and_audit(
-    account_id: UUID, action: str, facts: dict[str, Any], change: Callable[[Any], Awaitable[object]]
+    account_id: UUID, action: str, facts: dict[str, Any], change: Callable[[Any], Awaitable[object]], own: bool = False
 ) -> None:
-    """Changes an account and writes a line in the platform's audit log, as the staff's pages do."""
-    from commands.people.audit import audit_for_platform
+    """Changes an account and writes a line in the platform's audit log, as the pages do; with `own` in its own too."""
+    from commands.people.audit import audit_for_account, audit_for_platform
 
     async def run(conn: Any) -> None:
+        by, now = origin(), datetime.now(UTC)
         await change(conn)
-        await audit_for_platform(conn, account_id, action, facts, origin(), now=datetime.now(UTC))
+        await audit_for_platform(conn, account_id, action, facts, by, now=now)
+        if own:
+            await audit_for_account(conn, account_id, action, facts, by, now=now)
 
     in_transaction(run)
 
@@ -265,7 +270,7 @@ def pix_key(args: argparse.Namespace) -> int:
 
 def payout_key(args: argparse.Namespace) -> int:
     from commands.merchants.payout_key import ASKED, ask_payout_key
-    from commands.people.audit import SEEN_BY_THE_ACCOUNT, audit_for_account
+    from commands.people.audit import SEEN_BY_THE_ACCOUNT
     from commands.people.tell import mail_owners
     from domain.merchants.payout import PayoutKey
     from domain.withdrawal import masked_key
@@ -278,9 +283,8 @@ def payout_key(args: argparse.Namespace) -> int:
         mail_facts = {"destination": masked_key(args.pix_key), "by": SEEN_BY_THE_ACCOUNT}
         seal = await checked_seal(conn)
         await mail_owners(conn, args.account_id, "payout_key.proposed", mail_facts, now=now, seal=seal)
-        await audit_for_account(conn, args.account_id, ASKED, facts, by, now=now)
 
-    _change_and_audit(args.account_id, ASKED, facts, change)
+    _change_and_audit(args.account_id, ASKED, facts, change, own=True)
     return answer(args, {"account_id": str(args.account_id), **facts, "waits_for": "a member of staff"})
 
 
@@ -305,6 +309,7 @@ def rate(args: argparse.Namespace) -> int:
         "merchant.rate_changed",
         {"per_second": args.per_second or "padrão", "burst": args.burst or "padrão"},
         lambda conn: set_rate(conn, args.account_id, per_s=args.per_second, burst=args.burst),
+        own=True,
     )
     return answer(args, {"account_id": str(args.account_id), "per_second": args.per_second, "burst": args.burst})
 
@@ -365,20 +370,16 @@ def _in_reais(terms: Any) -> Any:
 
 def auto_withdraw(args: argparse.Namespace) -> int:
     from commands.money.withdraw import end_daily, set_daily
-    from commands.people.audit import audit_for_account
     from domain.money import reais
 
     account_id, keep = args.account_id, {} if args.off else {"keep": reais(args.keep)}
-    action = "withdrawal.daily_ended" if args.off else "withdrawal.daily_set"
-
-    async def change(conn: Any) -> None:
-        if args.off:
-            await end_daily(conn, account_id)
-        else:
-            await set_daily(conn, account_id, keep_cents=args.keep)
-        await audit_for_account(conn, account_id, action, keep, origin(), now=datetime.now(UTC))
-
-    _change_and_audit(account_id, action, keep, change)
+    _change_and_audit(
+        account_id,
+        "withdrawal.daily_ended" if args.off else "withdrawal.daily_set",
+        keep,
+        lambda conn: end_daily(conn, account_id) if args.off else set_daily(conn, account_id, keep_cents=args.keep),
+        own=True,
+    )
     return answer(args, {"account_id": str(account_id), "auto_withdraw": not args.off, **keep})
 
 

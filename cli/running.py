@@ -5,8 +5,9 @@ precedence.
 """
 
 import os
+from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 import msgspec
 
@@ -16,6 +17,8 @@ from runtime.cells.number import current_cell
 if TYPE_CHECKING:
     from runtime.seal import SecretKeys
     from runtime.settings import Settings
+
+_T = TypeVar("_T")
 
 _ADDRESSES = ("database_url", "redis_url", "base_url", "app_url", "docs_url", "bank_url")
 
@@ -69,10 +72,26 @@ def find() -> Running:
         setattr(running, name, os.environ.get(name.upper()) or getattr(running, name))
     for name in ("database_owner_url", "database_report_url"):
         setattr(running, name, os.environ.get(name.upper()) or getattr(running, name) or running.database_url)
-    if not running.pids:
-        running.webhook_allow_private = os.environ.get("WEBHOOK_ALLOW_PRIVATE", "0") == "1"
-        running.webhook_nameservers = tuple(filter(None, os.environ.get("WEBHOOK_NAMESERVERS", "").split(",")))
     return running
+
+
+def webhook_rules() -> tuple[bool, tuple[str, ...]]:
+    """Whether webhooks may go to private addresses, and the name servers asked for their hosts, as the running system
+    applies them to deliveries; when nothing runs, those of the environment."""
+    from runtime.limits.variables import nameservers, switch
+
+    running = find()
+    if running.pids:
+        return running.webhook_allow_private, running.webhook_nameservers
+    return from_environment(lambda env: (switch(env, "WEBHOOK_ALLOW_PRIVATE"), nameservers(env, "WEBHOOK_NAMESERVERS")))
+
+
+def from_environment(read: Callable[[Mapping[str, str]], _T]) -> _T:
+    """What `read` returns of the environment; CannotRun for a malformed variable."""
+    try:
+        return read(os.environ)
+    except ValueError as error:
+        raise CannotRun(str(error)) from None
 
 
 def secret_key() -> "SecretKeys":

@@ -4,12 +4,15 @@ import argparse
 import asyncio
 import secrets
 from datetime import UTC, datetime
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from uuid import UUID
 
 from cli import running
 from cli.answer import Commands, answer, checked_seal, family, in_transaction, operator, origin
 from domain.instants import iso
+
+if TYPE_CHECKING:
+    from runtime.seal import Seal
 
 
 def add_commands(commands: Commands) -> None:
@@ -75,10 +78,21 @@ def rotate(args: argparse.Namespace) -> int:
     async def change(conn: Any) -> SetEndpoint:
         seal = await checked_seal(conn)
         endpoint = await rotate_secret(conn, args.account_id, now=now, seal=seal, chance=secrets.token_bytes(32))
-        await _audit_change(conn, args.account_id, "webhook.rotated", {}, now)
+        await _audit_and_mail(conn, args.account_id, "webhook.rotated", {}, now, seal)
         return endpoint
 
     return answer(args, in_transaction(change))
+
+
+async def _audit_and_mail(
+    conn: Any, account_id: UUID, action: str, facts: dict[str, str], now: datetime, seal: "Seal"
+) -> None:
+    """Writes the change in both audit logs, and mails it to all owners, as when the dashboard makes it."""
+    from commands.people.audit import SEEN_BY_THE_ACCOUNT
+    from commands.people.tell import mail_owners
+
+    await _audit_change(conn, account_id, action, facts, now)
+    await mail_owners(conn, account_id, action, {**facts, "by": SEEN_BY_THE_ACCOUNT}, now=now, seal=seal)
 
 
 async def _audit_change(conn: Any, account_id: UUID, action: str, facts: dict[str, str], now: datetime) -> None:
@@ -119,11 +133,9 @@ def set_url(args: argparse.Namespace) -> int:
     from commands.webhooks.endpoint import SetEndpoint, rotate_secret, set_endpoint
     from readmodels.webhooks.endpoint import endpoint_of
 
-    # The rules that the running system applies to deliveries; when none runs, those of the environment.
-    system = running.find()
-    allow_private = system.webhook_allow_private
+    allow_private, nameservers = running.webhook_rules()
     # Outside the transaction, because it asks DNS.
-    asyncio.run(check_address(args.url, allow_private=allow_private, nameservers=system.webhook_nameservers))
+    asyncio.run(check_address(args.url, allow_private=allow_private, nameservers=nameservers))
     now, chance = datetime.now(UTC), secrets.token_bytes(32)
 
     async def change(conn: Any) -> SetEndpoint:
@@ -133,10 +145,10 @@ def set_url(args: argparse.Namespace) -> int:
             conn, args.account_id, args.url, allow_private=allow_private, now=now, seal=seal, chance=chance
         )
         action = "webhook.moved" if is_move else "webhook.registered"
-        await _audit_change(conn, args.account_id, action, {"host": host_of(args.url)}, now)
+        await _audit_and_mail(conn, args.account_id, action, {"host": host_of(args.url)}, now, seal)
         if args.rotate:
             endpoint = await rotate_secret(conn, args.account_id, now=now, seal=seal, chance=secrets.token_bytes(32))
-            await _audit_change(conn, args.account_id, "webhook.rotated", {}, now)
+            await _audit_and_mail(conn, args.account_id, "webhook.rotated", {}, now, seal)
         return endpoint
 
     return answer(args, in_transaction(change))

@@ -64,7 +64,8 @@ async def create_credential(
         wrong["scopes"] = f"must be some of {', '.join(scope for scope in ALL_SCOPES if scope in allowed)}"
     if wrong:
         raise Refused(Code.VALIDATION_ERROR, fields=wrong)
-    assert await _lock_account(conn, account_id=account_id) is not None, "who is signed in has an account"
+    locked = await _lock_account(conn, account_id=account_id)
+    assert locked is not None, "who is signed in has an account"
     if await _count_credentials(conn, account_id=account_id, test=mode.test) >= CREDENTIALS_MAX:
         raise Refused(Code.VALIDATION_ERROR, fields={"limit": f"at most {CREDENTIALS_MAX} credentials of one mode"})
     client_id = client_id_of(chance[:12], test=mode.test)

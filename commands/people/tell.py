@@ -20,12 +20,13 @@ from msgspec.structs import replace
 
 import sql
 from commands.mail import address_hash
+from commands.people.people import PEOPLE_MAX
+from commands.people.staff import STAFF_MAX
 from domain.merchants.staff import PLATFORM
 from runtime.ids import new_id
 from runtime.seal import MAIL_NOTE, MAIL_TO, Seal
 from sql import Connection
 
-OWNERS_MAX: Final = 50
 A_DAY_MAX: Final = 20
 _DAY: Final = timedelta(hours=24)
 _BOUNDED: Final = frozenset({
@@ -61,13 +62,13 @@ async def mail_owners(
 ) -> None:
     """Mail the owners of the account. `facts` has the person (`by`), the place (`from`), and the amount or the masked
     destination."""
-    owners = await _find_owners(conn, account_id=account_id, limit=OWNERS_MAX)
+    owners = await _find_owners(conn, account_id=account_id, limit=PEOPLE_MAX)
     await _mail_people(conn, owners, account_id, SecurityMail(kind, now, dict(facts)), seal=seal)
 
 
 async def mail_admins(conn: Connection, kind: str, facts: Mapping[str, str], *, now: datetime, seal: Seal) -> None:
     """Mail the platform's admins of this cell."""
-    admins = await _find_admins(conn, limit=OWNERS_MAX)
+    admins = await _find_admins(conn, limit=STAFF_MAX)
     await _mail_people(conn, admins, PLATFORM, SecurityMail(kind, now, dict(facts)), seal=seal)
 
 

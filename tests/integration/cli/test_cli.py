@@ -227,11 +227,12 @@ def test_the_operators_changes_to_a_merchant_are_in_the_audit_log(system: System
     assert "keep" in system.json("merchant", "auto-withdraw", own, "--on", "--keep", "1.00")
     assert "keep" not in system.json("merchant", "auto-withdraw", own, "--off")
     daily = [("withdrawal.daily_set", {"keep": "1.00"}), ("withdrawal.daily_ended", {})]
-    assert asyncio.run(operator_log(system, own, log=own, by=SEEN_BY_THE_ACCOUNT)) == daily
+    limits = ("merchant.rate_changed", {"per_second": 50, "burst": "padrão"})
+    assert asyncio.run(operator_log(system, own, log=own, by=SEEN_BY_THE_ACCOUNT)) == [limits, *daily]
     assert asyncio.run(operator_log(system, own)) == [
         ("merchant.blocked", {"reason": "chargebacks"}),
         ("merchant.approved", {}),
-        ("merchant.rate_changed", {"per_second": 50, "burst": "padrão"}),
+        limits,
         ("merchant.address_changed", {}),
         *daily,
     ]
@@ -327,6 +328,15 @@ async def change_payout_key(system: System, account_id: str, pix_key: str) -> No
     await conn.close()
 
 
+async def security_mails(system: System, account_id: str) -> int:
+    conn = await asyncpg.connect(system.database_url)
+    count: int = await conn.fetchval(
+        "SELECT count(*) FROM mail WHERE account_id = $1 AND kind = 'security'", account_id
+    )
+    await conn.close()
+    return count
+
+
 def test_merchants_and_staff_are_listed_and_shown_without_a_secret(system: System, merchant: dict[str, Any]) -> None:
     account_id = merchant["account_id"]
     person = merchant["dashboard"]["email"]
@@ -385,6 +395,7 @@ def test_an_endpoint_can_be_listed_rotated_and_tested(system: System, receiver: 
         ("webhook.registered", host), ("webhook.tried", {}), ("webhook.rotated", {}),
         ("webhook.moved", host), ("webhook.rotated", {}),
     ]  # fmt: skip
+    assert asyncio.run(security_mails(system, account_id)) == 4  # to the one owner, of all but the test
     other = system.json("merchant", "create", "--name", "Sem Webhook")["account_id"]
     for verb in ("list", "rotate", "test"):
         assert system.quita("webhook", verb, other).returncode == 1, verb
@@ -457,6 +468,30 @@ def test_production_invents_nothing_and_prints_no_password(
     ):
         assert main(["merchant", "create", *words]) == 1
         assert said in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "words"),
+    [
+        ("WEBHOOK_NAMESERVERS", "10.0.0.2;10.0.0.3", ("webhook", "set", str(uuid4()), "https://loja.example.com/")),
+        ("WEBHOOK_ALLOW_PRIVATE", "true", ("webhook", "set", str(uuid4()), "https://loja.example.com/")),
+        ("CNPJ_WITH_LETTERS", "yes", (*_REAL, "--email", "a@example.com")),
+    ],
+)
+def test_a_command_refuses_a_malformed_variable_as_the_service_does(
+    name: str,
+    value: str,
+    words: tuple[str, ...],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    from cli.main import main
+
+    monkeypatch.setenv("QUITA_HOME", str(tmp_path))
+    monkeypatch.setenv(name, value)
+    assert main(list(words)) == 1
+    assert capsys.readouterr().err.startswith(f"quita: {name} must be ")
 
 
 def test_an_incomplete_registration_is_approved_in_local_work_only(system: System) -> None:

@@ -14,6 +14,7 @@ from commands.merchants.integrators import create_integrator
 from commands.merchants.payout_key import ask_payout_key
 from commands.merchants.share_proposals import propose_share
 from commands.people.staff import add_staff, change_staff_role, expel_staff, remove_staff
+from commands.people.tell import mail_admins
 from domain.errors import Refused
 from domain.merchants.payout import PayoutKey
 from domain.merchants.staff import NEWCOMER, ROLES
@@ -25,6 +26,7 @@ from tests.support.dashboard import Clock, Person, Seen, a_merchant, settings_wi
 from tests.support.database import own_database
 from tests.support.mailed import letters_to, mailed_link, plain_text_of
 from tests.support.pages import serving
+from tests.support.wallet import SEAL
 
 TEAM = "/plataforma/equipe"
 FRESH = "uma senha bem nova"
@@ -362,6 +364,19 @@ async def test_all_admins_and_no_other_staff_are_mailed_about_an_invitation(env:
         await env.admin.post(TEAM, on=TEAM, name="Ana", email=email, role="support")
         told = {each.email: "foi convidada para a equipe" in await env.words(each.email) for each in others}
         assert told == {each.email: role == "admin" for each, role in zip(others, ROLES, strict=True)}
+
+
+async def test_admins_are_mailed_however_many_they_are(pool: Pool) -> None:
+    async with pool.acquire() as conn:
+        adding = conn.transaction()
+        await adding.start()
+        for _ in range(60):
+            await add_staff(conn, an_email(), None, role="admin", now=NOW)
+        admins = await conn.fetchval("SELECT count(*) FROM dashboard_user WHERE account_id IS NULL AND role = 'admin'")
+        await conn.execute("DELETE FROM mail")
+        await mail_admins(conn, "staff.invited", {"person": an_email()}, now=NOW, seal=SEAL)
+        assert await conn.fetchval("SELECT count(*) FROM mail") == admins
+        await adding.rollback()
 
 
 async def test_a_role_given_by_the_operator_makes_no_newcomer(pool: Pool) -> None:
