@@ -77,7 +77,7 @@ async def test_a_charge_is_created_over_tls_and_its_page_streams_events_without_
         with over_tls.stream("GET", f"/pagar/{charge['public_id']}/eventos") as events:
             assert "event: estado" in islice(events.iter_lines(), 3)
         assert over_tls.get("/metrics").status_code == 404
-        large = over_tls.post("/v1/charges/pix", headers=headers, content=b"x" * 700_000)
+        large = over_tls.post("/v1/charges/pix", headers=headers, content=b"x" * 1_300_000)
         assert (large.status_code, large.json()["error"]["code"]) == (413, "PAYLOAD_TOO_LARGE")
 
 
