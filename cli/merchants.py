@@ -15,7 +15,7 @@ def add_list_and_show(verbs: Commands) -> None:
     parser = verbs.add_parser("list", help="merchants, newest first; or those that something is known of")
     parser.add_argument("text", nargs="?", help="an account_id, a CNPJ, a person's e-mail or the beginning of a name")
     parser.add_argument(
-        "--kyc", choices=("pending", "approved", "rejected", "blocked"), help="only registrations so far"
+        "--kyc", choices=("pending", "approved", "rejected", "blocked"), help="only registrations in this state"
     )
     parser.add_argument(
         "--limit", type=_positive_number, default=50, metavar="N", help="at most so many; 50 unless given"
