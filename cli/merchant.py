@@ -139,11 +139,8 @@ def create(args: argparse.Namespace) -> int:
     from runtime.production import environment
 
     production = environment(os.environ) == "production"
-    local_only = [
-        option
-        for option, value in (("--demo", args.demo), ("--no-address", args.no_address), ("--kyc", args.kyc))
-        if value
-    ]
+    options = (("--demo", args.demo), ("--no-address", args.no_address), ("--kyc", args.kyc))
+    local_only = [option for option, value in options if value]
     if production and local_only:
         raise CannotRun(f"{', '.join(local_only)} is for local work, and QUITA_ENV is production")
     needed = {name: getattr(args, name) for name in ("document", "email", "payout_key", "address")}
@@ -185,18 +182,14 @@ def _create_local(args: argparse.Namespace) -> int:
     details: dict[str, Any] = {
         "document": args.document and _without_punctuation(args.document),
         "payout_key": args.payout_key,
+        "email": args.email and args.email.strip().lower(),
+        "kyc": args.kyc or "approved",
     }
-    details["email"] = args.email and args.email.strip().lower()
     if args.address:
         details["at"] = Address(*args.address)
     merchant = in_transaction(
         lambda conn: create_merchant(
-            conn,
-            name=args.name,
-            address=not args.no_address,
-            kyc=args.kyc or "approved",
-            now=datetime.now(UTC),
-            **details,
+            conn, name=args.name, address=not args.no_address, now=datetime.now(UTC), **details
         )
     )
     return answer(args, merchant)
@@ -216,6 +209,14 @@ def _change_and_audit(
             await audit_for_account(conn, account_id, action, facts, by, now=now)
 
     in_transaction(run)
+
+
+async def _mail_owners(conn: Any, account_id: UUID, kind: str, facts: dict[str, str]) -> None:
+    from commands.people.audit import SEEN_BY_THE_ACCOUNT
+    from commands.people.tell import mail_owners
+
+    facts = {**facts, "by": SEEN_BY_THE_ACCOUNT}
+    await mail_owners(conn, account_id, kind, facts, now=datetime.now(UTC), seal=await checked_seal(conn))
 
 
 def access(args: argparse.Namespace) -> int:
@@ -270,8 +271,6 @@ def pix_key(args: argparse.Namespace) -> int:
 
 def payout_key(args: argparse.Namespace) -> int:
     from commands.merchants.payout_key import ASKED, ask_payout_key
-    from commands.people.audit import SEEN_BY_THE_ACCOUNT
-    from commands.people.tell import mail_owners
     from domain.merchants.payout import PayoutKey
     from domain.withdrawal import masked_key
 
@@ -280,9 +279,7 @@ def payout_key(args: argparse.Namespace) -> int:
     async def change(conn: Any) -> None:
         key = PayoutKey(args.pix_key, _without_punctuation(args.document))
         await ask_payout_key(conn, args.account_id, key, by=by.email, by_staff=True, now=now)
-        mail_facts = {"destination": masked_key(args.pix_key), "by": SEEN_BY_THE_ACCOUNT}
-        seal = await checked_seal(conn)
-        await mail_owners(conn, args.account_id, "payout_key.proposed", mail_facts, now=now, seal=seal)
+        await _mail_owners(conn, args.account_id, "payout_key.proposed", {"destination": masked_key(args.pix_key)})
 
     _change_and_audit(args.account_id, ASKED, facts, change, own=True)
     return answer(args, {"account_id": str(args.account_id), **facts, "waits_for": "a member of staff"})
@@ -318,10 +315,8 @@ def fees(args: argparse.Namespace) -> int:
     from commands.money.fees import SET, fee_facts, own_terms, set_fees
     from domain.merchants.fees import FeeTerms
 
-    options = {
-        name: getattr(args, name) for name in ("pix_percent", "pix", "pix_min", "pix_max", "boleto", "withdrawal")
-    }
-    has_terms = any(value is not None for value in options.values())
+    options = (args.pix_percent, args.pix, args.pix_min, args.pix_max, args.boleto, args.withdrawal)
+    has_terms = any(value is not None for value in options)
     if args.default and has_terms:
         raise CannotRun("--default is all of the platform's fees: nothing else goes with it")
     if not args.default and not has_terms:
@@ -332,10 +327,9 @@ def fees(args: argparse.Namespace) -> int:
         return answer(args, {"account_id": str(args.account_id), "fees": _in_reais(in_transaction(find_terms))})
     if not args.reason:
         raise CannotRun("--reason is missing")
-    terms = (
-        None
-        if args.default
-        else FeeTerms(
+    terms: FeeTerms | None = None
+    if has_terms:
+        terms = FeeTerms(
             pix_bps=args.pix_percent or 0,
             pix_cents=args.pix or 0,
             pix_cents_min=args.pix_min or 0,
@@ -343,7 +337,6 @@ def fees(args: argparse.Namespace) -> int:
             boleto_cents=args.boleto or 0,
             withdrawal_cents=args.withdrawal or 0,
         )
-    )
 
     async def change(conn: Any) -> None:
         seal = await checked_seal(conn)
@@ -370,16 +363,23 @@ def _in_reais(terms: Any) -> Any:
 
 def auto_withdraw(args: argparse.Namespace) -> int:
     from commands.money.withdraw import end_daily, set_daily
+    from domain.brazilian import brl
     from domain.money import reais
+    from domain.withdrawal import masked_key
+    from readmodels.money.withdrawal import find_destination
 
     account_id, keep = args.account_id, {} if args.off else {"keep": reais(args.keep)}
-    _change_and_audit(
-        account_id,
-        "withdrawal.daily_ended" if args.off else "withdrawal.daily_set",
-        keep,
-        lambda conn: end_daily(conn, account_id) if args.off else set_daily(conn, account_id, keep_cents=args.keep),
-        own=True,
-    )
+    action = "withdrawal.daily_ended" if args.off else "withdrawal.daily_set"
+
+    async def change(conn: Any) -> None:
+        if args.off:
+            await end_daily(conn, account_id)
+            return
+        await set_daily(conn, account_id, keep_cents=args.keep)
+        key = (await find_destination(conn, account_id=account_id, now=datetime.now(UTC))).pix_key
+        await _mail_owners(conn, account_id, action, {"kept": brl(args.keep), "destination": masked_key(key)})
+
+    _change_and_audit(account_id, action, keep, change, own=True)
     return answer(args, {"account_id": str(account_id), "auto_withdraw": not args.off, **keep})
 
 

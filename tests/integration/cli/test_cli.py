@@ -226,6 +226,7 @@ def test_the_operators_changes_to_a_merchant_are_in_the_audit_log(system: System
     )  # fmt: skip
     assert "keep" in system.json("merchant", "auto-withdraw", own, "--on", "--keep", "1.00")
     assert "keep" not in system.json("merchant", "auto-withdraw", own, "--off")
+    assert asyncio.run(security_mails(system, own)) == 1  # to the one owner, of the switch to on
     daily = [("withdrawal.daily_set", {"keep": "1.00"}), ("withdrawal.daily_ended", {})]
     limits = ("merchant.rate_changed", {"per_second": 50, "burst": "padrão"})
     assert asyncio.run(operator_log(system, own, log=own, by=SEEN_BY_THE_ACCOUNT)) == [limits, *daily]
