@@ -200,6 +200,8 @@ async def test_a_recovery_goes_on_until_every_restore_is_compared_and_released(r
         await release(1)
         state = await recovery_state(conn)
         assert (state.held, state.open, state.released_by) == (False, [], "Ana")
+        booked = await conn.fetch("SELECT booked FROM recovery ORDER BY began_at")
+        assert [row["booked"] for row in booked] == [2, 2, 1], "what each comparison since its restore booked"
         with pytest.raises(NotBegun):
             await release(1)
         with pytest.raises(NotBegun):
