@@ -61,7 +61,7 @@ async def test_an_anomaly_of_any_age_stays_on_the_first_page_until_resolved_with
     assert await is_on_first_page(owner)
     shown = await owner.opened(page)
     assert "Pago em duplicidade" in shown.text
-    for note in ("", "   ", "x" * 201):
+    for note in ("", "   ", "x" * 201, "pago \u202e"):
         refused = await owner.post(page, form=shown, note=note)
         assert (refused.status, "Escreva o que foi feito" in refused.text) == (400, True)
     assert await is_on_first_page(owner)
@@ -113,7 +113,8 @@ async def test_an_anomaly_shows_how_much_of_its_charge_was_or_is_being_refunded(
     assert asked.status == 303, asked.text
     # What was returned of the payment itself is not returned of another one.
     await books.pool.execute(
-        "UPDATE payment SET refunded_cents = 100, refunding_cents = 50 WHERE account_id = $1 AND anomaly IS NOT NULL",
+        "UPDATE payment SET refunded_cents = 100, refunding_cents = 50, reversed_cents = 25"
+        " WHERE account_id = $1 AND anomaly IS NOT NULL",
         books.account_id,
     )
     for place in places:
