@@ -273,11 +273,14 @@ async def test_money_assigned_to_an_overdue_boleto_is_judged_against_its_fine_an
             fees=NO_FEES,
         )  # fmt: skip
         after = await conn.fetchval("SELECT status FROM charge WHERE charge_id = $1", UUID(doc.charge_id))
+        orders = await conn.fetch("SELECT kind FROM bank_order WHERE charge_id = $1", UUID(doc.charge_id))
         payment = await conn.fetchval(
             "SELECT payload -> 'payment' FROM journal WHERE charge_id = $1 AND payload ? 'payment'", UUID(doc.charge_id)
         )
     told = msgspec.json.decode(payment)
     assert (after, told["anomaly"], told["late"]) == (status, anomaly, True)
+    # What less was paid for can still be paid.
+    assert [row["kind"] for row in orders] == (["boleto_reconcile"] if status == "paid" else [])
     assert {name: value for name, value in told.items() if name in ("fine_cents", "interest_cents")} == parts
 
 
