@@ -39,6 +39,7 @@ def test_the_intervals_of_a_pass_meet_from_its_beginning_to_its_goal(asked: Pass
         else:
             progress = after_page(progress, "page" if answer == "more" else None, 1, asked)
         covered = progress.until
+        assert progress.width_s <= asked.width_max.total_seconds(), "it is stored as an integer of four bytes"
         if progress.until >= progress.goal:
             break
     assert progress is not None
