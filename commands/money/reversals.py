@@ -48,8 +48,8 @@ class _Unbooked(Struct, frozen=True, gc=False):
     charge_id: UUID
     account_id: UUID
     payment_id: UUID
-    amount_cents: int
-    """The amount of the payment."""
+    cents_max: int | None
+    """The most that the bank can return of the payment; None for transfers, which can exceed it together."""
     paid_at: datetime
     refunded_cents: int
     reversed_cents: int
@@ -143,7 +143,7 @@ def _reversals_to_book(rows: Sequence[_Unbooked], returns: dict[int, BankReturn]
     for row in rows:
         bank_return = returns[row.position]
         total = reversed_cents.get(row.payment_id, row.reversed_cents) + bank_return.amount_cents
-        if total > row.amount_cents:
+        if row.cents_max is not None and total > row.cents_max:
             # Two returns of one boleto were matched with the same payment. The second one belongs to another payment,
             # which is found when the bank lists the return again.
             continue

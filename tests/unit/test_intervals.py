@@ -33,10 +33,13 @@ def test_the_intervals_of_a_pass_meet_from_its_beginning_to_its_goal(asked: Pass
         assert progress.until == covered < progress.window_until <= progress.goal
         assert progress.window_until - progress.until <= asked.width_max
         if answer == "too wide":
-            progress = narrowed(progress, asked) or progress
+            narrower = narrowed(progress, asked)
+            assert narrower is None or narrower.after is None, "its first page was not read"
+            progress = narrower or progress
         else:
             progress = after_page(progress, "page" if answer == "more" else None, 1, asked)
         covered = progress.until
+        assert progress.width_s <= asked.width_max.total_seconds(), "it is stored as an integer of four bytes"
         if progress.until >= progress.goal:
             break
     assert progress is not None

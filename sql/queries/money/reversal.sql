@@ -7,8 +7,8 @@
 -- before the bank named the boleto's PIX, or if staff assigned it from an unknown boleto. Then it is a payment of this
 -- boleto without an EndToEndId, credited after the PIX was paid. Staff may have assigned several payments of one
 -- boleto; each devolucao takes one.
-SELECT DISTINCT ON (g.position) g.position, c.charge_id, p.account_id, p.payment_id, p.amount_cents, p.paid_at, p.refunded_cents,
-       p.reversed_cents
+SELECT DISTINCT ON (g.position) g.position, c.charge_id, p.account_id, p.payment_id, p.amount_cents AS cents_max,
+       p.paid_at, p.refunded_cents, p.reversed_cents
 FROM unnest(:returns.charge_id::uuid[], :returns.boleto_number::text[], :returns.end_to_end_id::text[],
             :returns.refund_id::uuid[], :returns.bank_id::text[], :returns.amount_cents::bigint[],
             :returns.paid_at::timestamptz[], :returns.position::integer[])
@@ -42,8 +42,9 @@ ORDER BY g.position, p.named NULLS LAST, p.payment_id;
 
 -- name: unbooked_transfers
 -- Refunds by transfer that failed here but that the bank lists as sent, and that are not booked yet: their money is
--- back in the wallet and must be debited again.
-SELECT g.position, f.charge_id, f.account_id, f.payment_id, p.amount_cents, p.paid_at, p.refunded_cents, p.reversed_cents
+-- back in the wallet and must be debited again. Several may be of one payment, and together exceed it.
+SELECT g.position, f.charge_id, f.account_id, f.payment_id, NULL::bigint AS cents_max, p.paid_at, p.refunded_cents,
+       p.reversed_cents
 FROM unnest(:returns.refund_id::uuid[], :returns.bank_id::text[], :returns.position::integer[]) AS g (refund_id, bank_id, position)
 JOIN refund f ON f.refund_id = g.refund_id AND f.status = 'failed' AND NOT f.test
 JOIN payment p ON p.payment_id = f.payment_id AND p.account_id = f.account_id

@@ -154,22 +154,28 @@ async def test_a_refund_that_fails_takes_nothing_back(pool: Pool, merchant: UUID
     assert await ledger_of(pool, partner.account_id) == [("partner_share", 100)]
 
 
-async def test_money_sent_twice_for_one_payment_takes_its_share_back_once(
-    pool: Pool, merchant: UUID, known_differences: list[Difference]
+async def test_money_sent_more_than_once_for_a_payment_is_debited_and_takes_its_share_back_once(
+    pool: Pool, known_differences: list[Difference]
 ) -> None:
-    partner = await create_partner(pool, 1_000)
+    merchant, partner = await make_account(pool), await create_partner(pool, 1_000)
     assert partner.account_id is not None
     charge_id, payment_id = await paid(pool, merchant, 1_000, partner.integrador_code)
-    await refunds(pool, merchant, [(charge_id, payment_id, 700)], failing=True)
-    refund_id = await pool.fetchval("SELECT refund_id FROM refund WHERE charge_id = $1", charge_id)
+    for _ in range(2):
+        await refunds(pool, merchant, [(charge_id, payment_id, 700)], failing=True)
+    failed = await pool.fetch("SELECT refund_id FROM refund WHERE charge_id = $1", charge_id)
     await refunds(pool, merchant, [(charge_id, payment_id, 1_000)])
-    # The bank sent the refund that had failed here after all.
-    sent = BankReturn(
-        position=0, charge_id=charge_id, boleto_number=None, end_to_end_id="E1", refund_id=refund_id,
-        bank_id=refund_id.hex, return_id=None, amount_cents=700,
-    )  # fmt: skip
-    async with transaction(pool) as conn:
-        assert await book_sent_refunds(conn, [sent], now=datetime.now(UTC)) == 1
+    # The bank sent the refunds that had failed here after all.
+    sent = [
+        BankReturn(
+            position=position, charge_id=None, boleto_number=None, end_to_end_id=f"E{position}",
+            refund_id=row["refund_id"], bank_id=row["refund_id"].hex, return_id=None, amount_cents=700,
+        )
+        for position, row in enumerate(failed)
+    ]  # fmt: skip
+    for listed, expected in ((sent[:1], 1), (sent, 1), (sent, 0)):
+        async with transaction(pool) as conn:
+            assert await book_sent_refunds(conn, listed, now=datetime.now(UTC)) == expected
+    assert await balance_of(pool, merchant) == 1_000 - 1_000 - 2 * 700
     await post_partner_shares(pool)
     assert await ledger_of(pool, partner.account_id) == [("partner_share", 100), ("partner_share", -100)]
     await fold_totals(pool)

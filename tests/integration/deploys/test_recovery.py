@@ -176,8 +176,8 @@ async def test_a_recovery_goes_on_until_every_restore_is_compared_and_released(r
     async def compared(differences: int) -> None:
         await note_comparison(conn, since=now, booked=1, differences=differences, by="Ana", now=utc_now())
 
-    async def release(differences: int) -> None:
-        await release_payouts(conn, differences=differences, by="Ana", now=utc_now())
+    async def release(differences: int, *, by: str = "Ana") -> None:
+        await release_payouts(conn, differences=differences, by=by, now=utc_now())
 
     conn = await asyncpg.connect(restored.owner_url)
     try:
@@ -200,6 +200,13 @@ async def test_a_recovery_goes_on_until_every_restore_is_compared_and_released(r
         await release(1)
         state = await recovery_state(conn)
         assert (state.held, state.open, state.released_by) == (False, [], "Ana")
+        await begin((now - timedelta(days=3)).isoformat())
+        await compared(0)
+        await release(0, by="Bia")
+        rows = await conn.fetch("SELECT booked, released_by FROM recovery ORDER BY began_at")
+        assert [tuple(row) for row in rows] == [(2, "Ana"), (2, "Ana"), (1, "Ana"), (1, "Bia")], (
+            "what all comparisons since each restore have booked, and who released its payouts"
+        )
         with pytest.raises(NotBegun):
             await release(1)
         with pytest.raises(NotBegun):

@@ -47,6 +47,13 @@ async def is_on_first_page(owner: Person) -> bool:
     return "com divergência" in text
 
 
+async def gives_way_to_another(owner: Person, books: Books, page: str) -> bool:
+    """Whether the first page lists an anomaly that is still open, and no longer the one with this page."""
+    other = await pay_twice(books)
+    html = (await owner.opened("/painel")).html
+    return f'href="{other}"' in html and f'href="{page}"' not in html
+
+
 async def test_an_anomaly_of_any_age_stays_on_the_first_page_until_resolved_with_a_note(shop: Any) -> None:
     owner, books, address, merchant = shop
     assert not await is_on_first_page(owner)
@@ -54,7 +61,7 @@ async def test_an_anomaly_of_any_age_stays_on_the_first_page_until_resolved_with
     assert await is_on_first_page(owner)
     shown = await owner.opened(page)
     assert "Pago em duplicidade" in shown.text
-    for note in ("", "   ", "x" * 201):
+    for note in ("", "   ", "x" * 201, "pago \u202e"):
         refused = await owner.post(page, form=shown, note=note)
         assert (refused.status, "Escreva o que foi feito" in refused.text) == (400, True)
     assert await is_on_first_page(owner)
@@ -69,6 +76,7 @@ async def test_an_anomaly_of_any_age_stays_on_the_first_page_until_resolved_with
         seen = await support.opened(page)
         assert "Marcar como resolvida" not in seen.text
         assert (await support.post(page, note="eu não")).status == 403
+    assert await gives_way_to_another(owner, books, page)
 
 
 async def test_pages_that_show_an_anomaly_link_to_its_resolution_until_it_is_resolved(shop: Any) -> None:
@@ -105,7 +113,8 @@ async def test_an_anomaly_shows_how_much_of_its_charge_was_or_is_being_refunded(
     assert asked.status == 303, asked.text
     # What was returned of the payment itself is not returned of another one.
     await books.pool.execute(
-        "UPDATE payment SET refunded_cents = 100, refunding_cents = 50 WHERE account_id = $1 AND anomaly IS NOT NULL",
+        "UPDATE payment SET refunded_cents = 100, refunding_cents = 50, reversed_cents = 25"
+        " WHERE account_id = $1 AND anomaly IS NOT NULL",
         books.account_id,
     )
     for place in places:
@@ -142,6 +151,7 @@ async def test_an_anomaly_leaves_the_first_page_once_refunded_in_full(shop: Any)
     )
     assert not await is_on_first_page(owner)
     assert (await owner.get(page)).status == 200
+    assert await gives_way_to_another(owner, books, page)
 
 
 async def test_an_anomaly_leaves_the_first_page_once_the_bank_reversed_it_in_full(shop: Any) -> None:
@@ -166,6 +176,7 @@ async def test_an_anomaly_leaves_the_first_page_once_the_bank_reversed_it_in_ful
             conn, Owner(books.account_id, Mode.PRODUCTION), AnomalyFilters(), None, 100
         )
     assert payment["payment_id"] not in [each.id for each in listed]
+    assert await gives_way_to_another(owner, books, page)
 
 
 async def test_anomaly_pages_of_other_accounts_other_modes_and_ordinary_payments_answer_404(

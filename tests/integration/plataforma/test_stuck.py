@@ -8,8 +8,9 @@ from uuid import UUID
 import pytest_asyncio
 
 from domain.brazilian import brl
+from readmodels.money.anomalies import count_anomalies_everywhere
 from runtime.ids import new_id
-from runtime.postgres import Pool
+from runtime.postgres import Pool, session
 from runtime.seal import Seal
 from tests.support.dashboard import Books, Person, a_merchant, owner_in_browser, settings_with, staff_in_browser
 from tests.support.pages import serving
@@ -224,11 +225,17 @@ async def test_staff_resume_a_merchants_deliveries_and_send_a_range_again(pool: 
 async def test_open_production_anomalies_of_every_merchant_are_listed_until_resolved(
     pool: Pool, staff: Person, address: str
 ) -> None:
+    async def counted() -> int:
+        async with session(pool) as conn:
+            return await count_anomalies_everywhere(conn)
+
+    before = await counted()
     first, second = await a_merchant(pool, "Loja da Duplicidade"), await a_merchant(pool)
     path = "/plataforma/divergencias"
     for merchant, cents, test in ((first, 33_11, False), (second, 44_00, True)):
         books = Books(pool, merchant.account_id, Seal(SETTINGS.secret_key))
         await books.paid(await books.charge(cents, test=test), cents, cents)
+    assert await counted() == before + 1
     page = await staff.opened(path)
     assert "Loja da Duplicidade" in page.text
     assert "Pago em duplicidade" in page.text
@@ -243,3 +250,4 @@ async def test_open_production_anomalies_of_every_merchant_are_listed_until_reso
         anomaly = f"/painel/pagamentos/{payment_id}/divergencia"
         assert (await owner.post(f"{anomaly}", on=anomaly, note="combinado")).status == 303
     assert "Loja da Duplicidade" not in (await staff.opened(path)).text
+    assert await counted() == before

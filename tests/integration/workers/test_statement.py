@@ -16,7 +16,9 @@ from workers.incoming.statement import (
     find_boletos_not_listed,
     find_pix,
     find_pix_not_listed,
+    find_refunds_not_listed,
     find_returns,
+    find_transfers,
 )
 
 OTHER = "999"
@@ -179,6 +181,33 @@ async def test_a_return_is_a_refund_a_booked_reversal_or_money_returned_from_sus
         boleto_numbers=[None] * 2, cents=list(parts.values()),
     )  # fmt: skip
     assert {row.reference: row.here_cents for row in rows} == parts, "returned in two parts"
+
+
+async def test_a_refund_is_missed_in_the_list_of_its_own_bank_once_it_succeeded(conn: Any, pool: Any) -> None:
+    account_id, today = await make_account(pool), datetime.now(UTC)
+    # (status, bank, test, by transfer)
+    kinds = [
+        ("succeeded", BANK, False, False), ("succeeded", BANK, False, True), ("failed", BANK, False, True),
+        ("pending", BANK, False, False), ("succeeded", OTHER, False, False), ("succeeded", BANK, True, False),
+    ]  # fmt: skip
+    ids = [new_id() for _ in kinds]
+    for refund_id, (status, bank, test, by_transfer) in zip(ids, kinds, strict=True):
+        charge_id = await insert_charge(conn, account_id, test=test, bank=bank)
+        await conn.execute(
+            "INSERT INTO refund (account_id, refund_id, test, charge_id, payment_id, amount_cents, status, created_at,"
+            " transfer_day) VALUES ($1, $2, $3, $4, $4, 100, $5, $6, $7)",
+            account_id, refund_id, test, charge_id, status, NOON, NOON.date() if by_transfer else None,
+        )  # fmt: skip
+    for transfers, missed in ((False, [ids[0]]), (True, [ids[1]])):
+        for listed, expected in (([], missed), (missed, [])):
+            rows = await find_refunds_not_listed(
+                conn, first_id=first_id(today - timedelta(days=1)), last_id=first_id(today + timedelta(days=1)),
+                bank=BANK, transfers=transfers, listed=listed, limit=10_000,
+            )  # fmt: skip
+            assert [row.id for row in rows if row.account_id == account_id] == expected
+    # A transfer that failed here is not in the books, until its sending is booked.
+    rows = await find_transfers(conn, ids=ids[1:3])
+    assert {row.id: row.here_cents for row in rows} == {ids[1]: 100, ids[2]: None}
 
 
 async def test_a_payout_key_names_the_accounts_that_have_it_or_asked_for_it(conn: Any, pool: Any) -> None:
