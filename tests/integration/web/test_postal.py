@@ -14,8 +14,9 @@ from aiohttp import web
 
 from runtime.postgres import Pool
 from runtime.settings import read_settings
+from tests.support.browser import CHROMIUM
 from tests.support.dashboard import a_merchant, owner_in_browser, settings_with
-from tests.support.pages import CHROMIUM, serving, tab, until
+from tests.support.pages import serving, tab, until
 from web.postal import PostalAddress, PostalCodes, PostalServiceAway
 
 PAULISTA = PostalAddress("Avenida Paulista", "Bela Vista", "São Paulo", "SP")
