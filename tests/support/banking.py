@@ -1,6 +1,7 @@
 """A simulated bank on a real socket, a worker's context, and charges as the API writes them."""
 
 import asyncio
+import secrets
 from collections.abc import AsyncIterator, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
 from datetime import UTC, datetime, timedelta
@@ -231,6 +232,11 @@ async def make_charges(
         async with transaction(pool) as conn:
             await create_pix(conn, news[start : start + 100])
     return [new.charge_id for new in news]
+
+
+def new_locations(count: int) -> list[Location]:
+    """PIX locations that no bank has registered."""
+    return [Location(secrets.randbits(60), f"bank.example.com/pix/v2/{new_token()}") for _ in range(count)]
 
 
 async def fill(pool: Pool, test: bool, locations: list[Location]) -> None:
