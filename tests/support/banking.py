@@ -40,6 +40,7 @@ from runtime.postgres import Pool, transaction
 from runtime.redis import open_redis
 from runtime.seal import Seal
 from runtime.settings import Settings, read_settings
+from tests.support.listening import listening
 from tests.support.orders import including_ended_orders
 from workers.context import Context
 
@@ -141,15 +142,12 @@ async def running_bank(
         app.add_routes(
             [*ControlRoutes(bank, wire, teller).routes(), *ReturnWire(wire, bank.transfers).routes(), *wire.routes()]
         )
-        runner = web.AppRunner(app, access_log=None, shutdown_timeout=0.2)
-        await runner.setup()
-        await web.TCPSite(runner, "127.0.0.1", port).start()
         try:
-            yield running
+            async with listening(app, port):
+                yield running
         finally:
             teller_task.cancel()
             await asyncio.gather(teller_task, return_exceptions=True)
-            await runner.cleanup()
 
 
 @asynccontextmanager

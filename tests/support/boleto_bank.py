@@ -29,6 +29,7 @@ from runtime.local.ports import free_port
 from runtime.postgres import Pool
 from runtime.seal import Seal
 from tests.support.banking import AGREEMENT, CLIENT, SECRET_KEY, adapter_at, utc_now
+from tests.support.listening import listening
 from tests.support.merchant import until_answer
 
 CONVENIO = AGREEMENT.convenio
@@ -126,15 +127,12 @@ async def running_boleto_bank(pool: Pool) -> AsyncIterator[RunningBoletoBank]:
         app.add_routes(
             [*CobvWire(wire).routes(), *boletos.routes(), *ReturnWire(wire, bank.transfers).routes(), *wire.routes()]
         )
-        runner = web.AppRunner(app, access_log=None, shutdown_timeout=0.2)
-        await runner.setup()
-        await web.TCPSite(runner, "127.0.0.1", port).start()
         try:
-            yield running
+            async with listening(app, port):
+                yield running
         finally:
             teller_task.cancel()
             await asyncio.gather(teller_task, return_exceptions=True)
-            await runner.cleanup()
 
 
 @asynccontextmanager
@@ -155,7 +153,7 @@ async def canned_bank(answers: dict[str, Any]) -> AsyncIterator[str]:
 
     app = web.Application()
     app.router.add_route("*", "/{path:.*}", answer)
-    async with _served(app) as url:
+    async with listening(app) as url:
         yield url
 
 
@@ -200,18 +198,6 @@ async def receiver() -> AsyncIterator[Receiver]:
     receiving = Receiver()
     app = web.Application()
     app.router.add_post("/boletos", receiving.receive)
-    async with _served(app) as url:
+    async with listening(app) as url:
         receiving.url = f"{url}/boletos"
         yield receiving
-
-
-@asynccontextmanager
-async def _served(app: web.Application) -> AsyncIterator[str]:
-    runner = web.AppRunner(app, access_log=None, shutdown_timeout=0.2)
-    await runner.setup()
-    port = free_port()
-    await web.TCPSite(runner, "127.0.0.1", port).start()
-    try:
-        yield f"http://127.0.0.1:{port}"
-    finally:
-        await runner.cleanup()
