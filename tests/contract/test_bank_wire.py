@@ -29,6 +29,7 @@ from runtime.postgres import Pool
 from tests.support.bank_lists import received
 from tests.support.banking import CLIENT, RunningBank, adapter_at, running_bank, utc_now
 from tests.support.br_code_reader import parse_br_code
+from tests.support.listening import listening
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="session")
@@ -383,17 +384,8 @@ async def bank_answering(status: int, body: str, kind: str = "application/json")
 
     app = web.Application()
     app.router.add_route("*", "/{path:.*}", answer)
-    runner = web.AppRunner(app, access_log=None, shutdown_timeout=0.1)
-    await runner.setup()
-    site = web.TCPSite(runner, "127.0.0.1", 0)
-    await site.start()
-    port = runner.addresses[0][1]
-    try:
-        async with aiohttp.ClientSession() as http:
-            url = f"http://127.0.0.1:{port}"
-            yield adapter_at(http, url)
-    finally:
-        await runner.cleanup()
+    async with listening(app) as url, aiohttp.ClientSession() as http:
+        yield adapter_at(http, url)
 
 
 COB = Cob(

@@ -11,13 +11,13 @@ import pytest
 import pytest_asyncio
 from prometheus_client import REGISTRY
 
-from banks.protocol import Location
 from commands.bank_orders.pix_locations import add_to_pool
 from domain.mode import Mode
 from runtime.postgres import connect, open_pool
 from runtime.seal import Seal
 from runtime.servers.standby import Reads
 from sql.migrate import migrate
+from tests.support.banking import BANK, new_locations
 from tests.support.dashboard import Books, owner_in_browser, settings_with
 from tests.support.in_process import Api, open_api
 from tests.support.merchant import create_charge_in_the_past, until_answer
@@ -64,10 +64,7 @@ async def lists_missing_their_charge(api: Api, count: int) -> list[str]:
     token, missing = await api.token(), []
     conn = await connect(api.settings.database_url)
     for _ in range(0, count, 4_000):
-        locations = [
-            Location(secrets.randbits(60), f"bank.example.com/pix/v2/{secrets.token_urlsafe(20)}") for _ in range(2_500)
-        ]
-        await add_to_pool(conn, Mode.SANDBOX, "001", locations)
+        await add_to_pool(conn, Mode.SANDBOX, BANK, new_locations(2_500))
     await conn.close()
 
     async def create_and_list() -> None:

@@ -17,7 +17,6 @@ from hypothesis import HealthCheck, Phase, event, given, settings
 from hypothesis import strategies as st
 from msgspec import Struct
 
-from banks.protocol import Location
 from commands.charges.cancel import cancellation
 from commands.charges.change import change_charges
 from commands.charges.pay import Confirmation, confirm_payments
@@ -34,7 +33,7 @@ from readmodels.verify import verify
 from runtime.ids import new_id
 from runtime.postgres import Pool, transaction
 from runtime.seal import Seal
-from tests.support.banking import make_account, make_charges, utc_now
+from tests.support.banking import make_account, make_charges, new_locations, utc_now
 
 SEAL = Seal(bytes(32))
 CHARGES = 3
@@ -247,8 +246,7 @@ def _now() -> datetime:
 @given(steps=STEPS)
 async def test_the_books_add_up_and_agree_with_the_model(pool: Pool, journaled: None, steps: list[Any]) -> None:
     account = await make_account(pool)
-    places = [Location(secrets.randbits(60), f"bank.example.com/{secrets.token_hex(12)}") for _ in range(CHARGES)]
-    charges = await make_charges(pool, account, places, test=True, amount_cents=AMOUNT)
+    charges = await make_charges(pool, account, new_locations(CHARGES), test=True, amount_cents=AMOUNT)
     model, books = Model(), Books(pool, account, charges)
     steps = [Pay(0, AMOUNT), Pay(1, AMOUNT), *steps]
     for step in steps:
@@ -325,8 +323,7 @@ async def test_concurrent_payments_refunds_and_endings_never_deadlock_and_the_bo
 ) -> None:
     """Batches of payments, refunds and endings on the same charges, on several connections."""
     account = await make_account(pool)
-    places = [Location(secrets.randbits(60), f"bank.example.com/{secrets.token_hex(12)}") for _ in range(20)]
-    charges = await make_charges(pool, account, places, test=True, amount_cents=100)
+    charges = await make_charges(pool, account, new_locations(20), test=True, amount_cents=100)
     books = Books(pool, account, charges)
     for number in range(20):
         await books.pay(Pay(number, 100))

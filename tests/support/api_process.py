@@ -14,7 +14,6 @@ from typing import Any
 
 import httpx
 
-from banks.protocol import Location
 from cli.run.serve import is_ready
 from commands.bank_orders.pix_locations import add_to_pool
 from commands.merchants.merchants import MerchantCreated, create_merchant
@@ -22,6 +21,7 @@ from domain.mode import Mode
 from runtime.local.ports import free_port
 from runtime.local.process import child_setup
 from runtime.postgres import connect
+from tests.support.banking import BANK, new_locations
 from tests.support.system import ROOT
 
 _START_S_MAX = 60.0
@@ -93,11 +93,7 @@ async def prepared_merchants(servers: Any, count: int) -> AsyncIterator[list[Mer
     conn = await connect(servers.database_url)
     try:
         for mode in (Mode.SANDBOX, Mode.PRODUCTION):
-            locations = [
-                Location(secrets.randbits(60), f"bank.example.com/pix/v2/{secrets.token_urlsafe(20)}")
-                for _ in range(_LOCATIONS)
-            ]
-            await add_to_pool(conn, mode, "001", locations)
+            await add_to_pool(conn, mode, BANK, new_locations(_LOCATIONS))
         yield [
             await create_merchant(conn, name=f"Loja {number}", address=True, kyc="approved", now=datetime.now(UTC))
             for number in range(count)

@@ -1,8 +1,9 @@
 """A simulated bank on a real socket, a worker's context, and charges as the API writes them."""
 
 import asyncio
+import secrets
 from collections.abc import AsyncIterator, Callable
-from contextlib import AsyncExitStack, asynccontextmanager
+from contextlib import asynccontextmanager
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 from uuid import UUID
@@ -22,7 +23,7 @@ from banks.protocol import Location
 from banks.simulated.bank import PRODUCTION, SANDBOX, SimulatedBank
 from banks.simulated.control import ControlRoutes, Teller
 from banks.simulated.return_wire import ReturnWire
-from banks.simulated.signing import JWKS_PATH, open_signer
+from banks.simulated.signing import JWKS_PATH, Signer, open_signer
 from banks.simulated.wire import Access, Wire, books_may_be_away
 from commands.bank_orders.kinds import Payload
 from commands.bank_orders.pix_locations import add_to_pool
@@ -39,6 +40,7 @@ from runtime.postgres import Pool, transaction
 from runtime.redis import open_redis
 from runtime.seal import Seal
 from runtime.settings import Settings, read_settings
+from tests.support.listening import listening
 from tests.support.orders import including_ended_orders
 from workers.context import Context
 
@@ -98,12 +100,14 @@ AGREEMENT: Final = agreement_of(settings_for())
 class RunningBank:
     """The simulated bank of production at `url`; `wire.fault` sets a fault without a request."""
 
-    def __init__(self, url: str, bank: SimulatedBank, wire: Wire, http: aiohttp.ClientSession) -> None:
+    def __init__(self, url: str, wire: Wire, http: aiohttp.ClientSession) -> None:
         self.url = url
-        self.bank = bank
+        self.bank = wire.bank
         self.wire = wire
         self.http = http
         self.requests: list[str] = []
+        self.hidden: set[str] = set()
+        """Numbers of boletos that this bank has registered but answers 404 for."""
 
     def adapter(self, **options: Any) -> BancoDoBrasil:
         return adapter_at(self.http, self.url, **({"transfers_url": None} | options))
@@ -119,36 +123,45 @@ async def running_bank(
 ) -> AsyncIterator[RunningBank]:
     port = free_port()
     url = f"http://127.0.0.1:{port}"
+    wire, _ = await open_wire(pool, url, quirks=quirks, token_life_s=token_life_s, slow_s=slow_s)
+    async with aiohttp.ClientSession(cookie_jar=aiohttp.DummyCookieJar()) as http:
+        running = RunningBank(url, wire, http)
+        async with serving_bank(running, port):
+            yield running
+
+
+async def open_wire(pool: Pool, url: str, *, token_life_s: int = 600, **options: Any) -> tuple[Wire, Signer]:
+    """The wire of a simulated bank of production that is to be served at `url`, and the bank's signer."""
     seal = Seal(bytes.fromhex(SECRET_KEY))
     bank = SimulatedBank(pool, seal, world=PRODUCTION, url=url, now=utc_now)
     signer = await open_signer(pool, seal, jku=url + JWKS_PATH, now=utc_now())
-    access = Access(**CLIENT, token_key=b"k" * 32, token_life_s=token_life_s)
-    wire = Wire(bank, signer, access, quirks=quirks, slow_s=slow_s)
-    async with AsyncExitStack() as opened:
-        http = await opened.enter_async_context(aiohttp.ClientSession(cookie_jar=aiohttp.DummyCookieJar()))
-        running = RunningBank(url, bank, wire, http)
+    return Wire(bank, signer, Access(**CLIENT, token_key=b"k" * 32, token_life_s=token_life_s), **options), signer
 
-        @web.middleware
-        async def record_request(request: web.Request, handler: Any) -> web.StreamResponse:
-            running.requests.append(f"{request.method} {request.path}")
-            response: web.StreamResponse = await handler(request)
-            return response
 
-        teller = Teller(bank, wire, http)
-        teller_task = asyncio.create_task(teller.run())
-        app = web.Application(middlewares=[record_request, books_may_be_away])
-        app.add_routes(
-            [*ControlRoutes(bank, wire, teller).routes(), *ReturnWire(wire, bank.transfers).routes(), *wire.routes()]
-        )
-        runner = web.AppRunner(app, access_log=None, shutdown_timeout=0.2)
-        await runner.setup()
-        await web.TCPSite(runner, "127.0.0.1", port).start()
-        try:
-            yield running
-        finally:
-            teller_task.cancel()
-            await asyncio.gather(teller_task, return_exceptions=True)
-            await runner.cleanup()
+@asynccontextmanager
+async def serving_bank(running: RunningBank, port: int, *routes: web.RouteDef) -> AsyncIterator[None]:
+    """Serve this bank, and these `routes` beside those that every bank has."""
+
+    @web.middleware
+    async def record_request(request: web.Request, handler: Any) -> web.StreamResponse:
+        running.requests.append(f"{request.method} {request.path}")
+        if any(f"/boletos/{number}" in request.path for number in running.hidden):
+            return web.Response(status=404)
+        response: web.StreamResponse = await handler(request)
+        return response
+
+    bank, wire = running.bank, running.wire
+    teller = Teller(bank, wire, running.http)
+    teller_task = asyncio.create_task(teller.run())
+    app = web.Application(middlewares=[record_request, books_may_be_away])
+    app.add_routes([*ControlRoutes(bank, wire, teller).routes(), *routes])
+    app.add_routes([*ReturnWire(wire, bank.transfers).routes(), *wire.routes()])
+    try:
+        async with listening(app, port):
+            yield
+    finally:
+        teller_task.cancel()
+        await asyncio.gather(teller_task, return_exceptions=True)
 
 
 @asynccontextmanager
@@ -231,6 +244,11 @@ async def make_charges(
         async with transaction(pool) as conn:
             await create_pix(conn, news[start : start + 100])
     return [new.charge_id for new in news]
+
+
+def new_locations(count: int) -> list[Location]:
+    """PIX locations that no bank has registered."""
+    return [Location(secrets.randbits(60), f"bank.example.com/pix/v2/{new_token()}") for _ in range(count)]
 
 
 async def fill(pool: Pool, test: bool, locations: list[Location]) -> None:

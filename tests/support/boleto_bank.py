@@ -1,10 +1,9 @@
 """A simulated bank with boletos on a real socket, an adapter for it, and a receiver of its announcements."""
 
-import asyncio
 import itertools
 import random
 from collections.abc import AsyncIterator
-from contextlib import AsyncExitStack, asynccontextmanager
+from contextlib import asynccontextmanager
 from datetime import date, timedelta
 from typing import Any
 
@@ -16,19 +15,22 @@ from banks.banco_do_brasil.adapter import BancoDoBrasil
 from banks.banco_do_brasil.agreement import boleto_codes
 from banks.banco_do_brasil.nosso_numero import number_at_bank
 from banks.boletos import BoletoPayer, NewBoleto
-from banks.simulated.bank import PRODUCTION, SimulatedBank
 from banks.simulated.boleto_control import BoletoControl
 from banks.simulated.boleto_wire import BoletoWire
 from banks.simulated.cobv_wire import CobvWire
-from banks.simulated.control import ControlRoutes, Teller
-from banks.simulated.return_wire import ReturnWire
-from banks.simulated.signing import JWKS_PATH, open_signer
-from banks.simulated.wire import Access, Wire, books_may_be_away
+from banks.simulated.wire import Wire
 from domain.instants import SAO_PAULO
 from runtime.local.ports import free_port
 from runtime.postgres import Pool
-from runtime.seal import Seal
-from tests.support.banking import AGREEMENT, CLIENT, SECRET_KEY, adapter_at, utc_now
+from tests.support.banking import (
+    AGREEMENT,
+    RunningBank,
+    adapter_at,
+    open_wire,
+    serving_bank,
+    utc_now,
+)
+from tests.support.listening import listening
 from tests.support.merchant import until_answer
 
 CONVENIO = AGREEMENT.convenio
@@ -56,27 +58,15 @@ def new_boleto(**fields: Any) -> NewBoleto:
     return NewBoleto(**(given | fields))
 
 
-class RunningBoletoBank:
-    def __init__(
-        self, url: str, pool: Pool, bank: SimulatedBank, wire: Wire, boletos: BoletoWire, http: aiohttp.ClientSession
-    ) -> None:
-        self.url = url
+class RunningBoletoBank(RunningBank):
+    def __init__(self, url: str, pool: Pool, wire: Wire, boletos: BoletoWire, http: aiohttp.ClientSession) -> None:
+        super().__init__(url, wire, http)
         self.pool = pool
-        self.bank = bank
-        self.books = bank.boletos
-        self.wire = wire
+        self.books = self.bank.boletos
         self.boletos = boletos
-        self.http = http
-        self.requests: list[str] = []
-        self.hidden: set[str] = set()
-        """Numbers of boletos that this bank has registered but answers 404 for."""
 
     def adapter(self, **options: Any) -> BancoDoBrasil:
         return adapter_at(self.http, self.url, **options)
-
-    async def control(self, path: str, **body: Any) -> tuple[int, Any]:
-        async with self.http.post(f"{self.url}/simulated/{path}", json=body) as answer:
-            return answer.status, await answer.json()
 
     async def rules(self, **rules: Any) -> None:
         status, _ = await self.control("boleto-rules", **rules)
@@ -102,39 +92,13 @@ class RunningBoletoBank:
 async def running_boleto_bank(pool: Pool) -> AsyncIterator[RunningBoletoBank]:
     port = free_port()
     url = f"http://127.0.0.1:{port}"
-    seal = Seal(bytes.fromhex(SECRET_KEY))
-    bank = SimulatedBank(pool, seal, world=PRODUCTION, url=url, now=utc_now)
-    signer = await open_signer(pool, seal, jku=url + JWKS_PATH, now=utc_now())
-    wire = Wire(bank, signer, Access(**CLIENT, token_key=b"k" * 32, token_life_s=600), slow_s=0.3)
-    boletos = BoletoWire(wire, bank.boletos, signer, AGREEMENT)
-    async with AsyncExitStack() as opened:
-        http = await opened.enter_async_context(aiohttp.ClientSession(cookie_jar=aiohttp.DummyCookieJar()))
-        running = RunningBoletoBank(url, pool, bank, wire, boletos, http)
-
-        @web.middleware
-        async def record_request(request: web.Request, handler: Any) -> web.StreamResponse:
-            running.requests.append(f"{request.method} {request.path}")
-            if any(f"/boletos/{number}" in request.path for number in running.hidden):
-                return web.Response(status=404)
-            response: web.StreamResponse = await handler(request)
-            return response
-
-        teller = Teller(bank, wire, http)
-        teller_task = asyncio.create_task(teller.run())
-        app = web.Application(middlewares=[record_request, books_may_be_away])
-        app.add_routes([*ControlRoutes(bank, wire, teller).routes(), *BoletoControl(bank.boletos).routes()])
-        app.add_routes(
-            [*CobvWire(wire).routes(), *boletos.routes(), *ReturnWire(wire, bank.transfers).routes(), *wire.routes()]
-        )
-        runner = web.AppRunner(app, access_log=None, shutdown_timeout=0.2)
-        await runner.setup()
-        await web.TCPSite(runner, "127.0.0.1", port).start()
-        try:
+    wire, signer = await open_wire(pool, url, slow_s=0.3)
+    boletos = BoletoWire(wire, wire.bank.boletos, signer, AGREEMENT)
+    routes = [*BoletoControl(wire.bank.boletos).routes(), *CobvWire(wire).routes(), *boletos.routes()]
+    async with aiohttp.ClientSession(cookie_jar=aiohttp.DummyCookieJar()) as http:
+        running = RunningBoletoBank(url, pool, wire, boletos, http)
+        async with serving_bank(running, port, *routes):
             yield running
-        finally:
-            teller_task.cancel()
-            await asyncio.gather(teller_task, return_exceptions=True)
-            await runner.cleanup()
 
 
 @asynccontextmanager
@@ -155,7 +119,7 @@ async def canned_bank(answers: dict[str, Any]) -> AsyncIterator[str]:
 
     app = web.Application()
     app.router.add_route("*", "/{path:.*}", answer)
-    async with _served(app) as url:
+    async with listening(app) as url:
         yield url
 
 
@@ -200,18 +164,6 @@ async def receiver() -> AsyncIterator[Receiver]:
     receiving = Receiver()
     app = web.Application()
     app.router.add_post("/boletos", receiving.receive)
-    async with _served(app) as url:
+    async with listening(app) as url:
         receiving.url = f"{url}/boletos"
         yield receiving
-
-
-@asynccontextmanager
-async def _served(app: web.Application) -> AsyncIterator[str]:
-    runner = web.AppRunner(app, access_log=None, shutdown_timeout=0.2)
-    await runner.setup()
-    port = free_port()
-    await web.TCPSite(runner, "127.0.0.1", port).start()
-    try:
-        yield f"http://127.0.0.1:{port}"
-    finally:
-        await runner.cleanup()

@@ -83,6 +83,7 @@ class Tab:
     async def screen(self, width: int, *, height: int = 900, scheme: str = "light") -> None:
         size = {"width": width, "height": height, "deviceScaleFactor": 1, "mobile": width < 600}
         await self.command("Emulation.setDeviceMetricsOverride", **size)
+        await self.command("Emulation.setScrollbarsHidden", hidden=True)
         await self.command(
             "Emulation.setEmulatedMedia",
             features=[
@@ -213,7 +214,7 @@ async def chromium(profile: Path) -> AsyncIterator[Browser]:
     process = await asyncio.create_subprocess_exec(
         CHROMIUM, "--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run",
         "--disable-background-networking", "--disable-component-update", "--disable-sync", "--disable-extensions",
-        "--disable-dev-shm-usage", "--hide-scrollbars", f"--user-data-dir={profile}", "--remote-debugging-port=0",
+        "--disable-dev-shm-usage", f"--user-data-dir={profile}", "--remote-debugging-port=0",
         # As in a payer's or a merchant's browser, date fields show dd/mm. A Chromium without its language packs does
         # not know pt-BR; its fields then follow the page's own lang.
         "--lang=pt-BR", "--enable-blink-features=LangAttributeAwareFormControlUI",

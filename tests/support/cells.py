@@ -5,7 +5,6 @@ Their API runs in the test's process, behind one application, as `quita serve` r
 
 import asyncio
 import os
-import secrets
 from collections.abc import AsyncIterator, Iterator, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
 from datetime import UTC, datetime
@@ -17,7 +16,6 @@ import pytest
 
 from api.app import ROUTES
 from api.openapi.document import document
-from banks.protocol import Location
 from cli.run.asgi_front import make_front
 from cli.run.cells import CellRouter
 from commands.bank_orders.pix_locations import add_to_pool
@@ -31,7 +29,7 @@ from runtime.postgres import Pool, connect, open_pool
 from runtime.seal import Seal
 from runtime.settings import Settings, read_settings
 from sql.migrate import migrate
-from tests.support.banking import SECRET_KEY
+from tests.support.banking import BANK, SECRET_KEY, new_locations
 from tests.support.database import own_database, owner_of, report_of
 from tests.support.in_process import DOCS_URL, Api
 from tests.support.system import remove_home, temporary_home
@@ -119,11 +117,7 @@ class Cells:
         conn = await connect(self.urls[number])
         try:
             for mode in Mode:
-                made = [
-                    Location(secrets.randbits(60), f"bank.example.com/pix/v2/{secrets.token_urlsafe(20)}")
-                    for _ in range(_LOCATIONS)
-                ]
-                await add_to_pool(conn, mode, "001", made)
+                await add_to_pool(conn, mode, BANK, new_locations(_LOCATIONS))
         finally:
             await conn.close()
 

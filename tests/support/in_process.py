@@ -21,13 +21,13 @@ import pytest
 from msgspec import Struct
 
 from api.app import make_api
-from banks.protocol import Location
 from commands.bank_orders.pix_locations import add_to_pool
 from commands.merchants.merchants import MerchantCreated, create_merchant
 from domain.errors import Code
 from domain.mode import Mode
 from runtime.postgres import connect
 from runtime.settings import Settings, read_settings
+from tests.support.banking import BANK, new_locations
 
 DOCS_URL = "https://docs.example.com"
 _LOCATIONS = 4_000
@@ -204,15 +204,7 @@ async def open_api(database_url: str, redis_url: str, **env: str) -> AsyncIterat
             for name, kyc in (("Loja Açaí & Cia", "approved"), ("Padaria São João", "approved"), ("Nova", "pending"))
         ]
         for test in (True, False):
-            await add_to_pool(
-                conn,
-                Mode.of(test),
-                "001",
-                [
-                    Location(secrets.randbits(60), f"bank.example.com/pix/v2/{secrets.token_urlsafe(20)}")
-                    for _ in range(_LOCATIONS)
-                ],
-            )
+            await add_to_pool(conn, Mode.of(test), BANK, new_locations(_LOCATIONS))
     finally:
         await conn.close()
     app = make_api(settings)

@@ -2,14 +2,12 @@
 
 import asyncio
 import base64
-import shutil
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-import aiohttp
 import pytest
 import uvicorn
 from litestar import Litestar
@@ -18,6 +16,7 @@ from api.app import ROUTES
 from api.openapi.document import document
 from runtime.postgres import Pool
 from runtime.settings import Settings, read_settings
+from tests.support.browser import PageLeft, chromium
 from web.app import lifespan, make_app
 
 # No Redis listens at this address; the web application works without it.
@@ -25,7 +24,6 @@ NOWHERE = "redis://127.0.0.1:9/0"
 SETTINGS = read_settings({"DATABASE_URL": "unused", "REDIS_URL": NOWHERE, "SECRET_KEY": "00" * 32})
 # Applications that are not in use. Each test needs one, and registering 270 routes takes 0.3 s of a core.
 _IDLE: list[Litestar] = []
-CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
 
 
 @asynccontextmanager
@@ -54,49 +52,13 @@ Command = Callable[..., Awaitable[dict[str, Any]]]
 Evaluate = Callable[[str], Awaitable[Any]]
 
 
-@asynccontextmanager
-async def _browser(address: str, profile: Path) -> AsyncIterator[Command]:
-    """A tab of headless Chromium at `address`; yields a function that sends a DevTools command."""
-    assert CHROMIUM
-    process = await asyncio.create_subprocess_exec(
-        CHROMIUM, "--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run",
-        "--disable-background-networking", "--disable-component-update", "--disable-sync",
-        "--disable-dev-shm-usage", f"--user-data-dir={profile}",
-        "--remote-debugging-port=0", "about:blank",
-        stdout=asyncio.subprocess.DEVNULL, stderr=asyncio.subprocess.DEVNULL,
-    )  # fmt: skip
-    try:
-        port_file = profile / "DevToolsActivePort"
-        async with asyncio.timeout(30):
-            while not port_file.exists() or not port_file.read_text().strip():  # noqa: ASYNC110 - a file has no event
-                await asyncio.sleep(0.05)
-        tools = f"http://127.0.0.1:{port_file.read_text().split()[0]}"
-        async with aiohttp.ClientSession() as session:
-            async with session.put(f"{tools}/json/new?{address}") as opened:
-                target = await opened.json(content_type=None)
-            async with session.ws_connect(target["webSocketDebuggerUrl"], max_msg_size=0) as wire:
-                numbers = iter(range(1, 10_000))
-
-                async def command(method: str, **parameters: Any) -> dict[str, Any]:
-                    number = next(numbers)
-                    await wire.send_json({"id": number, "method": method, "params": parameters})
-                    async with asyncio.timeout(30):
-                        async for message in wire:
-                            answer = message.json()
-                            if answer.get("id") == number:
-                                return dict(answer.get("result", {}))
-                    raise AssertionError("the browser has gone")
-
-                yield command
-    finally:
-        process.terminate()
-        await process.wait()
-
-
 def _evaluating(command: Command) -> Evaluate:
     async def evaluate(expression: str) -> Any:
         # Evaluated as a user gesture: only then may a page use the clipboard.
-        answer = await command("Runtime.evaluate", expression=expression, returnByValue=True, userGesture=True)
+        try:
+            answer = await command("Runtime.evaluate", expression=expression, returnByValue=True, userGesture=True)
+        except PageLeft:
+            return None
         # There is no result while the page loads; callers try again.
         return answer.get("result", {}).get("value")
 
@@ -106,26 +68,26 @@ def _evaluating(command: Command) -> Evaluate:
 @asynccontextmanager
 async def browsing(address: str, profile: Path) -> AsyncIterator[Evaluate]:
     """A page of headless Chromium at `address`; yields a function that evaluates an expression in it."""
-    async with _browser(address, profile) as command:
-        yield _evaluating(command)
+    async with tab(profile) as (command, evaluate):
+        await command("Page.navigate", url=address)
+        yield evaluate
 
 
 @asynccontextmanager
 async def tab(profile: Path) -> AsyncIterator[tuple[Command, Evaluate]]:
     """An empty tab of headless Chromium; yields a function for DevTools commands and one that evaluates expressions."""
-    async with _browser("about:blank", profile) as command:
-        yield command, _evaluating(command)
+    async with chromium(profile) as browser, browser.tab() as opened:
+        yield opened.command, _evaluating(opened.command)
 
 
 async def screenshot_of(address: str, profile: Path, *, width: int, scale: int, scripts: str = "on") -> bytes:
     """A PNG of the whole page on a screen of this width (CSS pixels) and scale."""
-    async with _browser("about:blank", profile) as command:
+    async with tab(profile) as (command, evaluate):
         if scripts == "off":
             await command("Emulation.setScriptExecutionDisabled", value=True)
         size = {"width": width, "height": 900, "deviceScaleFactor": scale, "mobile": width < 600}
         await command("Emulation.setDeviceMetricsOverride", **size)
         await command("Page.navigate", url=address)
-        evaluate = _evaluating(command)
         await until(evaluate, "location.href + document.readyState", f"{address}complete")
         picture = await command("Page.captureScreenshot", captureBeyondViewport=True)
         return base64.b64decode(picture["data"])

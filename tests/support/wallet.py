@@ -6,14 +6,13 @@ from datetime import datetime
 from typing import Any
 from uuid import UUID, uuid4
 
-from banks.protocol import Location
 from commands.charges.pay import Confirmation, confirm_payments
 from domain.charge import Charge
 from domain.merchants.fees import NO_FEES
 from readmodels.projector import Projection, project
 from runtime.postgres import Pool, transaction
 from runtime.seal import Seal
-from tests.support.banking import SECRET_KEY, make_charges, utc_now
+from tests.support.banking import SECRET_KEY, make_charges, new_locations, utc_now
 from tests.support.orders import end_orders
 
 SEAL = Seal(bytes.fromhex(SECRET_KEY))
@@ -21,8 +20,7 @@ SEAL = Seal(bytes.fromhex(SECRET_KEY))
 
 async def credit_wallet(pool: Pool, account_id: UUID, cents: int, *, now: datetime | None = None) -> UUID:
     """Create a charge, which no bank registers, and book its payment; returns the charge's id."""
-    location = Location(secrets.randbits(60), f"bank.example.com/pix/v2/{secrets.token_urlsafe(20)}")
-    (charge_id,) = await make_charges(pool, account_id, [location], test=False, amount_cents=cents)
+    (charge_id,) = await make_charges(pool, account_id, new_locations(1), test=False, amount_cents=cents)
     await end_orders(pool, [charge_id])
     at = now or utc_now()
     confirmation = Confirmation(

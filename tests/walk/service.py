@@ -48,6 +48,7 @@ from runtime.seal import Seal
 from runtime.settings import Settings
 from tests.support.database import own_database
 from tests.support.in_process import Api, Reply, bearer, open_api
+from tests.support.listening import listening
 from tests.walk.model import Fees
 from workers.context import Context
 from workers.duties import Runner, duties
@@ -462,7 +463,7 @@ async def _serving_bank(
     app.add_routes([*CobvWire(wire).routes(), *BoletoWire(wire, bank.boletos, signer, agreement).routes()])
     app.add_routes([*ReturnWire(wire, bank.transfers).routes(), *wire.routes()])
     try:
-        async with _listening(app, port):
+        async with listening(app, port):
             yield wire
     finally:
         telling.cancel()
@@ -488,19 +489,8 @@ async def _serving_api(service: Service, port: int) -> AsyncIterator[None]:
     app = web.Application()
     app.router.add_post("/receiver/{account_id}", hear)
     app.router.add_route("*", "/{path:.*}", answer)
-    async with _listening(app, port):
+    async with listening(app, port):
         yield
-
-
-@asynccontextmanager
-async def _listening(app: web.Application, port: int) -> AsyncIterator[None]:
-    runner = web.AppRunner(app, access_log=None, shutdown_timeout=0.2)
-    await runner.setup()
-    await web.TCPSite(runner, "127.0.0.1", port).start()
-    try:
-        yield
-    finally:
-        await runner.cleanup()
 
 
 @asynccontextmanager

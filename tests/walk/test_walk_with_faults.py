@@ -24,9 +24,9 @@ from aiohttp import web
 from redis.asyncio import Redis
 
 from domain.events import EventKind
-from runtime.local.ports import free_port
 from tests.support.boleto_merchant import boleto_body, in_days, listen
 from tests.support.dual_merchant import dual_body
+from tests.support.listening import listening
 from tests.support.merchant import (
     Answer,
     ApiClient,
@@ -362,14 +362,11 @@ class Receiver:
 
 @pytest.fixture
 async def receiver() -> AsyncIterator[tuple[str, Receiver]]:
-    receiving, port = Receiver(), free_port()
+    receiving = Receiver()
     app = web.Application()
     app.router.add_post("/{account_id}", receiving.receive)
-    runner = web.AppRunner(app, access_log=None, shutdown_timeout=0.2)
-    await runner.setup()
-    await web.TCPSite(runner, "127.0.0.1", port).start()
-    yield f"http://127.0.0.1:{port}", receiving
-    await runner.cleanup()
+    async with listening(app) as url:
+        yield url, receiving
 
 
 async def wait_until_settled(books: Books, accounts: list[UUID], receiver: Receiver) -> float:

@@ -4,6 +4,7 @@ import re
 from typing import Final
 
 from commands.merchants.kyc import Kyc
+from domain import payer
 from domain.brazilian import amount
 from domain.charge import Anomaly, Status
 from domain.errors import Code
@@ -114,6 +115,7 @@ MISSING: Final[dict[str, str]] = {
     "owner": "Um proprietário que já escolheu a senha, pelo link enviado ao e-mail dele",
 }
 ROLES: Final = people_letter.ROLES
+STATES: Final = {each: each for each in sorted(payer.STATES)}
 # Identifiers used by programs, banks and support: the name that people see, and what the identifier is for.
 TERMS: Final[dict[str, tuple[str, str]]] = {
     "account_id": ("ID da conta", "Como a API e o suporte chamam a sua conta. Tenha-o à mão quando nos procurar."),

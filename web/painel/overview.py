@@ -8,6 +8,7 @@ from commands.charges.expire import expire_account
 from domain.mode import Mode
 from readmodels.charges.charge_list import ChargeFilters
 from readmodels.charges.current_list import current_page
+from readmodels.charges.second_copies import COUNT_MAX as ASKED_AGAIN_MAX
 from readmodels.charges.second_copies import count_open_second_copies, open_second_copies
 from readmodels.dashboard.company import find_company
 from readmodels.dashboard.overview import DAYS, received_by_day, received_cents_of_last, standing
@@ -58,5 +59,6 @@ async def show(request: PageRequest) -> Response[Any]:
             "endpoint": endpoint,
         }
 
-    values = {"count_max": COUNT_MAX, "span": DAYS, **await request.reads.ask(read)}
+    bounds = {"count_max": COUNT_MAX, "asked_again_max": ASKED_AGAIN_MAX, "span": DAYS}
+    values = {**bounds, **await request.reads.ask(read)}
     return request.show("overview.html", values)

@@ -57,7 +57,7 @@ async def show_list(request: PageRequest) -> Response[Any]:
 
 async def create(request: PageRequest) -> Response[Any]:
     name, share, account = request.field("name"), request.field("share") or "0", request.field("account_id")
-    share_bps, account_id = _parse_share_bps(share), _parse_account_id(account)
+    share_bps, account_id = _parse_share_bps(share), parse_id(account.lower())
     fault = _SHARE_FAULT if share_bps is None else await _account_fault(request, account, account_id)
     if share_bps is not None and not fault:
         try:
@@ -236,10 +236,3 @@ def _percent_text(bps: int) -> str:
 
 def _is_here(account_id: UUID) -> bool:
     return cell_of(account_id) == current_cell()
-
-
-def _parse_account_id(text: str) -> UUID | None:
-    try:
-        return UUID(text) if text else None
-    except ValueError:
-        return None

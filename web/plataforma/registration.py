@@ -18,7 +18,6 @@ from commands.people.audit import audit_for_account
 from domain.documents import without_marks
 from domain.errors import Code, Refused
 from domain.merchants.staff import REASON_MAX
-from domain.payer import STATES
 from readmodels.dashboard.company import Company, find_company
 from runtime.ids import new_id
 from runtime.postgres import session
@@ -161,5 +160,6 @@ async def _find_company(request: PageRequest) -> Company:
 
 
 def _form(request: PageRequest, filled: Filled, company: Company | None) -> Response[Any]:
-    values = {"filled": filled, "company": company, "states": {each: each for each in sorted(STATES)}}
-    return request.show("plataforma/registration.html", values, status=400 if filled.faults else 200)
+    return request.show(
+        "plataforma/registration.html", {"filled": filled, "company": company}, status=400 if filled.faults else 200
+    )

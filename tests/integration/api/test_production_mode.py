@@ -15,6 +15,7 @@ from aiohttp import web
 from redis.asyncio import Redis
 from standardwebhooks import Webhook
 
+from tests.support.listening import listening
 from tests.support.merchant import (
     Answer,
     ApiClient,
@@ -85,15 +86,8 @@ async def test_a_charge_is_registered_at_the_bank_then_paid_and_a_webhook_report
 
     app = web.Application()
     app.router.add_post("/hook", receive)
-    runner = web.AppRunner(app)
-    await runner.setup()
-    site = web.TCPSite(runner, "127.0.0.1", 0)
-    await site.start()
-    try:
-        port = runner.addresses[0][1]
-        endpoint = await asyncio.to_thread(
-            system.json, "webhook", "set", client.account_id, f"http://127.0.0.1:{port}/hook"
-        )
+    async with listening(app) as url:
+        endpoint = await asyncio.to_thread(system.json, "webhook", "set", client.account_id, f"{url}/hook")
         charge = await client.created("123.45", external_id="nota-7", description="mesa 4", payer={"name": "Zé"})
         cob = await until_answer(lambda: _cob_at_bank(books, charge["charge_id"]))
         assert (cob["status"], cob["amount_cents"]) == ("ATIVA", 12345)
@@ -120,8 +114,6 @@ async def test_a_charge_is_registered_at_the_bank_then_paid_and_a_webhook_report
         Webhook(endpoint["secret"]).verify(body, {name.lower(): value for name, value in headers.items()})
         (listed,) = await client.events(charge_id=charge["charge_id"])
         assert event.items() <= listed.items()
-    finally:
-        await runner.cleanup()
 
 
 async def test_every_repeated_payment_is_credited_and_marked_as_duplicate(

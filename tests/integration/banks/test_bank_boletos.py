@@ -13,7 +13,6 @@ import httpx
 import msgspec
 import pytest
 import pytest_asyncio
-from aiohttp import web
 
 from banks.banco_do_brasil.agreement import boleto_codes
 from banks.boletos import NOT_FOUND, NUMBER_TAKEN, PAID, WRITTEN_OFF, BoletoState, NewBoleto, NotYet
@@ -39,6 +38,7 @@ from tests.support.boleto_bank import (
     today,
 )
 from tests.support.br_code_reader import parse_br_code
+from tests.support.listening import listening
 from web.app import make_app
 
 
@@ -343,19 +343,13 @@ async def test_a_slow_bank_answers_in_the_end(sandbox: SimulatedBank, monkeypatc
 async def test_boletos_work_between_the_workers_banks_and_the_process_of_the_simulated_bank(pool: Pool) -> None:
     port = free_port()
     settings = settings_for(f"http://127.0.0.1:{port}")
-    async with opened_app(settings, pool) as app, aiohttp.ClientSession() as http:
-        runner = web.AppRunner(app, access_log=None, shutdown_timeout=0.2)
-        await runner.setup()
-        await web.TCPSite(runner, "127.0.0.1", port).start()
-        try:
-            banks = open_banks(settings, pool, http, Seal(settings.secret_key))
-            for each in Mode:
-                boleto = await register_boleto(banks.of(each, settings.bank), hybrid=True)
-                assert (await state_of(banks.of(each, settings.bank), boleto)).status == "open"
-            async with http.get(f"http://127.0.0.1:{port}/simulated/boleto-rules") as answer:
-                assert (await answer.json())["apply_30_minutes"] is False
-        finally:
-            await runner.cleanup()
+    async with opened_app(settings, pool) as app, listening(app, port) as url, aiohttp.ClientSession() as http:
+        banks = open_banks(settings, pool, http, Seal(settings.secret_key))
+        for each in Mode:
+            boleto = await register_boleto(banks.of(each, settings.bank), hybrid=True)
+            assert (await state_of(banks.of(each, settings.bank), boleto)).status == "open"
+        async with http.get(f"{url}/simulated/boleto-rules") as answer:
+            assert (await answer.json())["apply_30_minutes"] is False
 
 
 async def test_the_qr_code_of_a_sandbox_boleto_leads_to_its_payload(pool: Pool) -> None:

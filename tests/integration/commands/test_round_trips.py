@@ -5,13 +5,12 @@ from datetime import UTC, datetime
 
 import pytest
 
-from banks.protocol import Location
 from commands.charges.pay import Confirmation, confirm_payments
 from domain.charge import Charge, Status
 from domain.merchants.fees import NO_FEES, FeeTerms
 from runtime.postgres import Pool, session
 from runtime.seal import Seal
-from tests.support.banking import SECRET_KEY, make_account, make_charges
+from tests.support.banking import SECRET_KEY, make_account, make_charges, new_locations
 
 SEAL = Seal(bytes.fromhex(SECRET_KEY))
 
@@ -24,8 +23,7 @@ async def test_a_batch_of_payments_takes_six_round_trips_and_only_the_commit_fol
     account_id = await make_account(pool)
     asked: list[str] = []
     for _ in range(2):  # On first use a connection looks up types.
-        locations = [Location(secrets.randbits(60), f"pix.example.com/{secrets.token_hex(16)}") for _ in range(count)]
-        charge_ids = await make_charges(pool, account_id, locations, test=False, amount_cents=1_000)
+        charge_ids = await make_charges(pool, account_id, new_locations(count), test=False, amount_cents=1_000)
         now = datetime.now(UTC)
         received = [
             Confirmation(

@@ -23,6 +23,7 @@ from commands.merchants.merchants import create_merchant
 from runtime.local.ports import free_port
 from runtime.postgres import connect
 from tests.support.database import own_database
+from tests.support.listening import listening
 from tests.support.system import ROOT, until
 
 pytestmark = pytest.mark.slow
@@ -56,19 +57,12 @@ class _CountingProxy:
 
 @contextlib.asynccontextmanager
 async def _counting_proxy(bank_url: str) -> AsyncIterator[tuple[str, _CountingProxy]]:
-    http = aiohttp.ClientSession(connector=aiohttp.TCPConnector(limit=0))
-    counted = _CountingProxy(http, bank_url)
-    app = web.Application()
-    app.router.add_route("*", "/{path:.*}", counted.pass_on)
-    runner = web.AppRunner(app, access_log=None)
-    await runner.setup()
-    port = free_port()
-    await web.TCPSite(runner, "127.0.0.1", port).start()
-    try:
-        yield f"http://127.0.0.1:{port}", counted
-    finally:
-        await runner.cleanup()
-        await http.close()
+    async with aiohttp.ClientSession(connector=aiohttp.TCPConnector(limit=0)) as http:
+        counted = _CountingProxy(http, bank_url)
+        app = web.Application()
+        app.router.add_route("*", "/{path:.*}", counted.pass_on)
+        async with listening(app) as url:
+            yield url, counted
 
 
 @contextlib.contextmanager

@@ -11,16 +11,15 @@ import msgspec
 import pytest
 import pytest_asyncio
 
-from banks.protocol import Location
 from commands.bank_orders.pix_locations import add_to_pool
 from commands.payers.erase import erase_payer
 from commands.people.audit import Origin
 from domain.mode import Mode, Owner
 from domain.payer import MASKED, WHOLE
 from readmodels.dashboard.known_payer import KnownPayer
-from runtime.ids import new_token
 from runtime.postgres import transaction
 from runtime.seal import CHARGE_PAYER, SCHEDULE_PAYER, Seal
+from tests.support.banking import BANK, new_locations
 from tests.support.dashboard import Books, Seen, a_merchant, colleague_in_browser, owner_in_browser, settings_with
 from tests.support.pages import serving
 from web.painel.charges.prefill import payer_fields
@@ -41,8 +40,7 @@ async def shop(pool: Any) -> AsyncIterator[Any]:
     """A merchant's owner at the dashboard, and the merchant's books."""
     merchant = await a_merchant(pool)
     async with pool.acquire() as conn:
-        places = [Location(uuid4().int % 10**9, f"bank.example/{new_token()}") for _ in range(4)]
-        await add_to_pool(conn, Mode.PRODUCTION, "001", places)
+        await add_to_pool(conn, Mode.PRODUCTION, BANK, new_locations(4))
     async with (
         serving(pool, lambda: datetime.now(UTC), SETTINGS) as address,
         owner_in_browser(address, merchant) as owner,

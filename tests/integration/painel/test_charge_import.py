@@ -15,13 +15,13 @@ import openpyxl
 import pytest
 import pytest_asyncio
 
-from banks.protocol import Location
 from commands.bank_orders.pix_locations import add_to_pool
 from domain.errors import Code
 from domain.instants import SAO_PAULO
 from domain.mode import Mode
 from runtime.ids import new_token
 from runtime.seal import Seal
+from tests.support.banking import BANK, new_locations
 from tests.support.dashboard import (
     Books,
     Person,
@@ -51,8 +51,7 @@ SHEET = (
 async def shop(pool: Any) -> AsyncIterator[Any]:
     merchant = await a_merchant(pool)
     async with pool.acquire() as conn:
-        places = [Location(uuid4().int % 10**9, f"bank.example/{new_token()}") for _ in range(30)]
-        await add_to_pool(conn, Mode.PRODUCTION, "001", places)
+        await add_to_pool(conn, Mode.PRODUCTION, BANK, new_locations(30))
     async with (
         serving(pool, lambda: datetime.now(UTC), SETTINGS) as address,
         owner_in_browser(address, merchant) as owner,

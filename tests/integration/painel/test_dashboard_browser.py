@@ -13,8 +13,9 @@ import pytest_asyncio
 from commands.merchants.merchants import MerchantCreated
 from runtime.postgres import Pool
 from runtime.seal import Seal
+from tests.support.browser import CHROMIUM
 from tests.support.dashboard import Books, Person, a_merchant, owner_in_browser, settings_with
-from tests.support.pages import CHROMIUM, Command, Evaluate, serving, tab, until
+from tests.support.pages import Command, Evaluate, serving, tab, until
 
 pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="no browser on this machine")
 

@@ -15,7 +15,6 @@ import msgspec
 import pytest
 import pytest_asyncio
 
-from banks.protocol import Location
 from commands.bank_orders.pix_locations import add_to_pool
 from commands.merchants.merchants import MerchantCreated
 from commands.money.refund_end import Ending, end_refunds
@@ -23,10 +22,10 @@ from domain.brazilian import brl
 from domain.instants import SAO_PAULO
 from domain.mode import Mode, Owner
 from readmodels.charges.charge import ChargeDoc, charges_by_id
-from runtime.ids import new_token
 from runtime.postgres import Pool, open_pool, transaction
 from runtime.seal import CHARGE_PAYER, Seal
 from tests.conftest import Servers
+from tests.support.banking import BANK, new_locations
 from tests.support.dashboard import (
     Books,
     Person,
@@ -76,12 +75,7 @@ SCHEDULE: dict[str, Any] = {
 async def address(pool: Pool) -> AsyncIterator[str]:
     async with pool.acquire() as conn:
         for test in (True, False):
-            await add_to_pool(
-                conn,
-                Mode.of(test),
-                "001",
-                [Location(9_000_000 + n, f"bank.example/{new_token()}") for n in range(40 * test, 40 * test + 40)],
-            )
+            await add_to_pool(conn, Mode.of(test), BANK, new_locations(40))
     async with serving(pool, lambda: datetime.now(UTC), SETTINGS) as found:
         yield found
 

@@ -458,7 +458,8 @@ async def test_no_input_breaks_a_page(env: Environment) -> None:
         "payment_id": str(uuid4()),
         "cep": "01310100",
     }
-    for page in TABLE:
+    # A page and its twin in the other mode are one function: the twin of test mode stands for both.
+    for page in {(page.method, page.handle): page for page in TABLE}.values():
         if page.whole_path.startswith("/painel/sair"):
             continue
         path = re.sub(r"\{([a-z_]+):str\}", lambda found: known[found[1]], page.whole_path)

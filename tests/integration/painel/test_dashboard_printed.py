@@ -10,8 +10,9 @@ import pytest
 from domain.instants import SAO_PAULO
 from runtime.postgres import Pool
 from tests.integration.painel.test_merchant_reports import ADD_CHARGES
+from tests.support.browser import CHROMIUM
 from tests.support.dashboard import a_merchant, owner_in_browser, settings_with
-from tests.support.pages import CHROMIUM, serving, tab, until
+from tests.support.pages import serving, tab, until
 
 pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="no browser on this machine")
 

@@ -22,8 +22,8 @@ from commands.webhooks.endpoint import OLD_SECRETS_MAX, set_endpoint
 from domain.events import DEFAULT_KINDS, EventKind
 from domain.mode import Mode
 from readmodels.webhooks.endpoint import LaneHealth
-from runtime.ids import new_id
 from runtime.postgres import Pool, transaction
+from tests.support.banking import BANK, new_locations
 from tests.support.dashboard import Books, Person, Seen, a_merchant, owner_in_browser, settings_with
 from tests.support.pages import serving
 from tests.support.webhooks import KEY, SEAL, Receiver, Request, receiving, webhook_worker
@@ -70,9 +70,8 @@ async def worker(pool: Pool, servers: Any) -> AsyncIterator[None]:
 @pytest_asyncio.fixture(scope="module", loop_scope="session")
 async def locations(pool: Pool) -> None:
     """PIX locations of the sandbox, which a worker would keep in stock."""
-    made = [Location(new_id().int >> 70, f"bank.example.com/pix/v2/{new_id().hex}") for _ in range(20)]
     async with pool.acquire() as conn:
-        await add_to_pool(conn, Mode.SANDBOX, "001", made)
+        await add_to_pool(conn, Mode.SANDBOX, BANK, new_locations(20))
 
 
 async def register(env: Environment, receiver: Receiver) -> str:

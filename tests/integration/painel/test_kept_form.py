@@ -9,13 +9,12 @@ from typing import Any
 import pytest
 import pytest_asyncio
 
-from banks.protocol import Location
 from commands.bank_orders.pix_locations import add_to_pool
 from commands.merchants.merchants import MerchantCreated
 from commands.people.sessions import IDLE
 from domain.mode import Mode
-from runtime.ids import new_token
 from runtime.postgres import Pool
+from tests.support.banking import BANK, new_locations
 from tests.support.dashboard import (
     ENTRY,
     Clock,
@@ -38,8 +37,7 @@ MADE = "SELECT count(*) FROM charge WHERE account_id = $1"
 @pytest_asyncio.fixture(loop_scope="session")
 async def address(pool: Pool, clock: Clock) -> AsyncIterator[str]:
     async with pool.acquire() as conn:
-        locations = [Location(9_700_000 + n, f"bank.example/{new_token()}") for n in range(10)]
-        await add_to_pool(conn, Mode.PRODUCTION, "001", locations)
+        await add_to_pool(conn, Mode.PRODUCTION, BANK, new_locations(10))
     async with serving(pool, clock.now, settings_with()) as found:
         yield found
 

@@ -240,7 +240,9 @@ def test_a_request_is_offered_once_a_day_up_to_the_limit() -> None:
     assert not may_be_asked(day, TIMES_MAX, today=day + timedelta(days=9))
 
 
-async def test_roles_that_create_charges_are_mailed_about_requests_up_to_a_daily_limit(pool: Pool, shop: Any) -> None:
+async def test_roles_that_create_charges_are_mailed_about_requests_up_to_a_daily_limit(
+    pool: Pool, shop: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
     merchant, owner, address = shop
     async with (
         colleague_in_browser(pool, address, merchant, "support") as support,
@@ -265,6 +267,10 @@ async def test_roles_that_create_charges_are_mailed_about_requests_up_to_a_daily
         assert await letters_about_copies(pool, developer) == []
     # The page of webhooks shows only notices about webhooks.
     assert "2ª via" not in (await owner.opened("/painel/webhooks")).text
+    assert f"{len(docs)} pedidos de 2ª via" in (await owner.opened("/painel")).text
+    for module in ("readmodels.charges.second_copies.COUNT_MAX", "web.painel.overview.ASKED_AGAIN_MAX"):
+        monkeypatch.setattr(module, 3)
+    assert "mais de 3 pedidos de 2ª via" in (await owner.opened("/painel")).text  # a count that stopped says so
 
 
 async def test_only_an_expired_boleto_of_a_merchant_that_is_not_blocked_takes_a_request(pool: Pool, shop: Any) -> None:

@@ -10,8 +10,9 @@ from domain.instants import SAO_PAULO
 from runtime.postgres import Pool
 from tests.integration.painel.test_dashboard_browser import _CONTRAST, _HEADINGS, _SMALL, _UNNAMED, LONG, screen
 from tests.integration.plataforma.test_held_refunds_page import SETTINGS, held_refund
+from tests.support.browser import CHROMIUM
 from tests.support.dashboard import a_merchant, owner_in_browser, staff_in_browser
-from tests.support.pages import CHROMIUM, serving, tab, until
+from tests.support.pages import serving, tab, until
 
 pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="no browser on this machine")
 

@@ -13,7 +13,6 @@ import pytest
 import pytest_asyncio
 
 import readmodels.spans as spans
-from banks.protocol import Location
 from commands.charges.expire import expire_account
 from commands.charges.pay import Confirmation, confirm_payments
 from commands.sandbox_clock import advance_clock
@@ -33,7 +32,7 @@ from readmodels.reports.report import By
 from runtime.postgres import Pool, open_pool, transaction
 from runtime.seal import Seal
 from tests.integration.readmodels.test_plans import SEED_S, Explained
-from tests.support.banking import SECRET_KEY, make_account, make_charges
+from tests.support.banking import SECRET_KEY, make_account, make_charges, new_locations
 from tests.support.database import own_database, owner_of
 from tests.support.partners import new_charge
 
@@ -68,8 +67,7 @@ def mode(request: pytest.FixtureRequest) -> Mode:
 
 
 async def issue(pool: Pool, account_id: UUID, count: int, mode: Mode = Mode.PRODUCTION) -> list[UUID]:
-    locations = [Location(secrets.randbits(60), f"pix.example.com/{secrets.token_hex(16)}") for _ in range(count)]
-    return await make_charges(pool, account_id, locations, test=mode.test, amount_cents=1_050)
+    return await make_charges(pool, account_id, new_locations(count), test=mode.test, amount_cents=1_050)
 
 
 async def pay(pool: Pool, charge_ids: list[UUID]) -> None:

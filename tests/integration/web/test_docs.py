@@ -19,7 +19,8 @@ import pytest_asyncio
 from api.app import ROUTES
 from api.openapi.document import document
 from domain.errors import Code
-from tests.support.pages import CHROMIUM, SETTINGS, browsing, serving, until
+from tests.support.browser import CHROMIUM
+from tests.support.pages import SETTINGS, browsing, serving, until
 from web.documentation import portuguese, reference
 from web.documentation.guides import GUIDES, ROOTS, START, TEXTS, Language, prefers_portuguese
 from web.documentation.markdown import headings, html_of

@@ -16,7 +16,8 @@ from tests.integration.web.test_payer_page import (
     fetch_page,
     pay,
 )
-from tests.support.pages import CHROMIUM, browsing, serving, until
+from tests.support.browser import CHROMIUM
+from tests.support.pages import browsing, serving, until
 
 __all__ = ["base_url", "charge", "client"]
 

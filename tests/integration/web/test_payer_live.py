@@ -18,9 +18,10 @@ from readmodels.charges.charge import ChargeDoc
 from runtime.postgres import Pool, open_pool
 from runtime.seal import Seal
 from tests.conftest import Servers
+from tests.support.browser import CHROMIUM
 from tests.support.dashboard import Books, a_merchant
 from tests.support.merchant import until_answer
-from tests.support.pages import CHROMIUM, SETTINGS, browsing, serving, until
+from tests.support.pages import SETTINGS, browsing, serving, until
 from web import live
 
 Event = tuple[str, str]

@@ -25,9 +25,10 @@ from domain.errors import Code
 from runtime.ids import new_id, new_token
 from runtime.postgres import Pool
 from runtime.seal import Seal
+from tests.support.browser import CHROMIUM
 from tests.support.code_reader import qr_text
 from tests.support.dashboard import Books, Clock, a_merchant
-from tests.support.pages import CHROMIUM, SETTINGS, browsing, serving, tab, until
+from tests.support.pages import SETTINGS, browsing, serving, tab, until
 from web.documentation.remedies import REMEDIES
 from web.payer import WORDS
 

@@ -29,8 +29,9 @@ from readmodels.charges.payer_page import page_states
 from runtime.postgres import Pool
 from runtime.seal import Seal
 from tests.support.boletos import BR_CODE, PAYER, issue, record_boleto_change, redate
+from tests.support.browser import CHROMIUM
 from tests.support.code_reader import printed_codes
-from tests.support.pages import CHROMIUM, SETTINGS, browsing, screenshot_of, serving, tab, until
+from tests.support.pages import SETTINGS, browsing, screenshot_of, serving, tab, until
 from tests.support.pictures import draw_logo
 
 NOW = datetime(2026, 11, 21, 15, 30, tzinfo=UTC)

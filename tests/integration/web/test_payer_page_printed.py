@@ -11,7 +11,8 @@ from domain.boleto.codes import printed_line
 from tests.integration.web.test_payer_page import CODE, Charge, base_url, charge, client
 from tests.integration.web.test_payer_page_boletos import TERMS, Boleto, account_id, boleto
 from tests.support.boletos import BR_CODE
-from tests.support.pages import CHROMIUM, Command, tab, until
+from tests.support.browser import CHROMIUM
+from tests.support.pages import Command, tab, until
 
 __all__ = ["account_id", "base_url", "boleto", "charge", "client"]
 

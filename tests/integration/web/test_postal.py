@@ -14,8 +14,10 @@ from aiohttp import web
 
 from runtime.postgres import Pool
 from runtime.settings import read_settings
+from tests.support.browser import CHROMIUM
 from tests.support.dashboard import a_merchant, owner_in_browser, settings_with
-from tests.support.pages import CHROMIUM, serving, tab, until
+from tests.support.listening import listening
+from tests.support.pages import serving, tab, until
 from web.postal import PostalAddress, PostalCodes, PostalServiceAway
 
 PAULISTA = PostalAddress("Avenida Paulista", "Bela Vista", "São Paulo", "SP")
@@ -50,14 +52,10 @@ async def service() -> AsyncIterator[PostalService]:
     playing = PostalService()
     app = web.Application()
     app.router.add_get("/ws/{cep}/json/", playing.answer)
-    runner = web.AppRunner(app)
-    await runner.setup()
-    site = web.TCPSite(runner, "127.0.0.1", 0)
-    await site.start()
-    playing.url = f"http://127.0.0.1:{runner.addresses[0][1]}/ws/{{cep}}/json/"
-    yield playing
-    playing.slow.set()
-    await runner.cleanup()
+    async with listening(app) as url:
+        playing.url = f"{url}/ws/{{cep}}/json/"
+        yield playing
+        playing.slow.set()
 
 
 @pytest_asyncio.fixture

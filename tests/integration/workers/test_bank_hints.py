@@ -29,6 +29,7 @@ from tests.support.banking import (
     utc_now,
     worker_context,
 )
+from tests.support.listening import listening
 from workers.context import Context
 from workers.incoming.hints import ATTEMPTS_MAX, HINTS_KEPT, drain_pix_hints
 from workers.incoming.reconciler import reconcile
@@ -272,11 +273,8 @@ async def test_the_simulated_bank_repeats_a_callback_until_it_is_accepted(
 
     app = web.Application()
     app.router.add_post("/bank/local/pix", receive)
-    runner = web.AppRunner(app, access_log=None, shutdown_timeout=0.1)
-    await runner.setup()
-    await web.TCPSite(runner, "127.0.0.1", 0).start()
-    context.settings = msgspec.structs.replace(context.settings, base_url=f"http://127.0.0.1:{runner.addresses[0][1]}")
-    try:
+    async with listening(app) as url:
+        context.settings = msgspec.structs.replace(context.settings, base_url=url)
         charge_id = await registered_charge(context, account)
         (payment,) = await pay(bank, charge_id)
         async with asyncio.timeout(30):
@@ -293,8 +291,6 @@ async def test_the_simulated_bank_repeats_a_callback_until_it_is_accepted(
         assert item["chave"] == str(account)
         await asyncio.sleep(0.7)
         assert len(heard) == 2
-    finally:
-        await runner.cleanup()
 
 
 @pytest.mark.parametrize(

@@ -1,7 +1,6 @@
 """The sweeper of overdue charges: several run side by side, and sandboxes may be ahead of real time."""
 
 import asyncio
-import secrets
 from collections.abc import AsyncIterator
 from datetime import UTC, datetime, timedelta
 from types import SimpleNamespace
@@ -11,10 +10,9 @@ from uuid import UUID
 import pytest
 import pytest_asyncio
 
-from banks.protocol import Location
 from commands.charges.expire import Sweeper
 from runtime.postgres import Pool, open_pool, transaction
-from tests.support.banking import make_account, make_charges
+from tests.support.banking import make_account, make_charges, new_locations
 from tests.support.database import own_database
 from workers.housekeeping.expiry import sweep_expired
 
@@ -31,8 +29,7 @@ async def own_pool(servers: Any) -> AsyncIterator[Pool]:
 async def test_a_sweeper_skips_charges_that_another_sweeper_is_expiring(own_pool: Pool) -> None:
     """Two workers share the work: neither waits for the other's charges, and no charge expires twice."""
     account_id = await make_account(own_pool)
-    locations = [Location(secrets.randbits(60), f"pix.example.com/{secrets.token_hex(16)}") for _ in range(4)]
-    charge_ids = set(await make_charges(own_pool, account_id, locations, test=False, amount_cents=1_000))
+    charge_ids = set(await make_charges(own_pool, account_id, new_locations(4), test=False, amount_cents=1_000))
     later = datetime.now(UTC) + timedelta(days=40)
     held, left = set(list(charge_ids)[:2]), set(list(charge_ids)[2:])
     async with transaction(own_pool) as other:
@@ -76,8 +73,7 @@ async def test_every_sandbox_ahead_of_real_time_is_swept_in_turn(
     charge_ids: set[UUID] = set()
     for _ in range(5):
         account_id = await make_account(own_pool)
-        location = Location(secrets.randbits(60), f"pix.example.com/{secrets.token_hex(16)}")
-        charge_ids |= set(await make_charges(own_pool, account_id, [location], test=True, amount_cents=1_000))
+        charge_ids |= set(await make_charges(own_pool, account_id, new_locations(1), test=True, amount_cents=1_000))
         await own_pool.execute(
             "INSERT INTO sandbox_clock (account_id, ahead_s, moved_at) VALUES ($1, $2, now())", account_id, 40 * 86_400
         )

@@ -56,7 +56,6 @@ BOLETOS: Final = {
 LIFETIMES: Final = {
     "3600": "1 hora", "86400": "24 horas", "259200": "3 dias", "604800": "7 dias", "2592000": "30 dias",
 }  # fmt: skip
-STATE_WORDS: Final = {each: each for each in sorted(STATES)}
 CNPJ_SIGNS: Final = 14
 _FORMS: Final = ("pix", "boleto")
 SWITCH: Final = "trocar"
@@ -392,7 +391,6 @@ async def _form_page(
         "lifetimes": LIFETIMES,
         **form_values(filled, FIELDS),
         "today": _today(request).isoformat(),
-        "states": STATE_WORDS,
         "tomorrow": (_today(request) + timedelta(days=1)).isoformat(),
         "waiting": not request.test and request.session.kyc != "approved",
     }

@@ -40,7 +40,6 @@ from web.painel.charges.charge_list import settle
 from web.painel.charges.new_charge import (
     ADDRESS,
     CNPJ_SIGNS,
-    STATE_WORDS,
     SWITCH,
     boleto_payer,
     charge_made_by_form,
@@ -299,7 +298,6 @@ def _form_page(
         "base": request.here("/programacoes/nova"),
         "payers_kept": request.payers.whole,
         "search": search,
-        "states": STATE_WORDS,
         **form_values(filled, SCHEDULE_FIELDS),
         "tomorrow": (_today(request) + timedelta(days=1)).isoformat(),
         "waiting": request.session.kyc != "approved",

@@ -15,7 +15,6 @@ from commands.people.credentials import CREDENTIALS_MAX
 from commands.people.people import PEOPLE_MAX
 from domain.brazilian import phone
 from domain.errors import Refused
-from domain.payer import STATES
 from domain.withdrawal import MINIMUM_CENTS, masked_key
 from readmodels.dashboard.company import ADDRESS_PARTS, Company, find_company
 from readmodels.documents.logo import find_logo
@@ -116,7 +115,6 @@ async def company_page(
         "logo": logo,
         "logo_fault": logo_fault,
         "may_logo": request.may("POST /painel/empresa/logotipo"),
-        "states": {each: each for each in sorted(STATES)},
         "contact": settings.support_contact,
         "rate": (company.rate_per_s or settings.rate_per_s, company.rate_burst or settings.rate_burst),
         "refunds_cents": settings.refund_transfers_cents_max,

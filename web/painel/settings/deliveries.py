@@ -47,7 +47,7 @@ async def send_again(request: PageRequest) -> Response[Any]:
 
 async def send_range_again(request: PageRequest) -> Response[Any]:
     first, last = request.field("from_sequence"), request.field("to_sequence")
-    if not (_is_sequence(first) and _is_sequence(last)):
+    if not (is_sequence(first) and is_sequence(last)):
         return await _list_page(request, first=first, last=last, fault="Informe dois números de evento.")
     try:
         async with request.change("webhook.range_redelivered", wakes=[WEBHOOKS], first=first, last=last) as conn:
@@ -91,5 +91,6 @@ async def _find_delivery(request: PageRequest) -> Delivery:
     return row
 
 
-def _is_sequence(text: str) -> bool:
+def is_sequence(text: str) -> bool:
+    """Whether the text is the number of an event, from 1 on."""
     return text.isascii() and text.isdigit() and len(text) <= _DIGITS_MAX and int(text) > 0

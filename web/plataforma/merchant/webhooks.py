@@ -13,10 +13,10 @@ from domain.mode import Mode, Owner
 from runtime.coordination.lanes import WEBHOOKS
 from web.painel.fields import Filled
 from web.painel.page_request import PageRequest
+from web.painel.settings.deliveries import is_sequence
 from web.plataforma.merchants import merchant_view
 
 OF_WEBHOOK = "webhook"
-_DIGITS_MAX = 18
 _NO_ENDPOINT = "A conta não tem webhook cadastrado."
 
 
@@ -54,7 +54,7 @@ async def send_range_again(request: PageRequest) -> Response[Any]:
 
 def _read_sequence(filled: Filled, name: str) -> int | None:
     text = filled.value(name)
-    if text.isascii() and text.isdigit() and len(text) <= _DIGITS_MAX and int(text) > 0:
+    if is_sequence(text):
         return int(text)
     filled.wrong(name, "Informe o número de um evento.")
     return None
