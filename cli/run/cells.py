@@ -257,15 +257,19 @@ class CellRouter:
                         await each.changed.wait()
 
     async def _watch(self, pool: Pool) -> None:
+        failures = 0
         while True:
             moving = any(each.next is not None for each in self._cells.values())
             await asyncio.sleep(_POLL_MOVING_S if moving else _POLL_S)
             try:
                 await self._read_directory(pool)
+                failures = 0
             except DB_UNAVAILABLE:
                 pass  # while home is away, the directory read last stays
             except Exception:  # one failed reading must not end the watch, nor close any cell
-                _log.exception("directory_not_read")
+                failures += 1
+                if failures & (failures - 1) == 0:  # the 1st, 2nd, 4th, 8th ...: it is read each second
+                    _log.exception("directory_not_read", failures=failures)
 
     async def _read_directory(self, pool: Pool) -> None:
         async with session(pool) as conn:

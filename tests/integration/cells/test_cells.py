@@ -20,13 +20,14 @@ import pytest_asyncio
 from joserfc import jws
 from joserfc.jwk import KeySet
 from msgspec.structs import replace
+from structlog.testing import capture_logs
 
 from banks.banco_do_brasil.nosso_numero import number_at_bank
 from banks.protocol import Done
 from banks.received import ReceivedPix
 from cli.main import main
 from cli.run.asgi_front import Front, make_front
-from cli.run.cells import ServedCell
+from cli.run.cells import CellRouter, ServedCell
 from commands.mail import address_hash, stop_token
 from commands.merchants.account_export import AccountNotReady, export_account
 from commands.people.invitations import invite
@@ -394,6 +395,23 @@ async def test_staff_of_a_cell_who_choose_a_password_are_led_to_the_sign_in_of_t
     body = urlencode({"csrf": csrf, "name": "Ana", "new": password, "again": password}).encode()
     chosen = await cells.api.ask("POST", path, headers=[FORM, (b"cookie", cookies)], body=body)
     assert (chosen.status, chosen.header("location")) == (303, "/plataforma/entrar?senha=1&celula=ala")
+
+
+async def test_a_directory_that_cannot_be_read_for_long_does_not_flood_the_log(cells: Cells) -> None:
+    router: Any = CellRouter(cells.settings, make_front)
+    rounds = 0
+
+    async def fail(_: object) -> None:
+        nonlocal rounds
+        rounds += 1
+        raise ValueError
+
+    with patch("cli.run.cells._POLL_S", 0.0), patch.object(router, "_read_directory", fail), capture_logs() as said:
+        watch = asyncio.create_task(router._watch(None))
+        while rounds < 20:  # noqa: ASYNC110 - its rounds have no event
+            await asyncio.sleep(0)
+        watch.cancel()
+    assert [each["failures"] for each in said if each["event"] == "directory_not_read"] == [1, 2, 4, 8, 16]
 
 
 async def test_a_database_of_another_cell_is_not_served(cells: Cells) -> None:
