@@ -377,8 +377,9 @@ class CellRouter:
                 await asyncio.wait_for(served.changed.wait(), left_s)
 
     async def _cells_with_email(self, email: str) -> tuple[list[int], bool]:
-        """The cells in which to try this e-mail, and whether a cell could not be asked. They are those that have a person
-        with it, and last home; not home if it is away and others have one, because its failure would be the answer."""
+        """The cells in which to try this e-mail, and whether a cell could not be asked. They are those that have a
+        person with it, and last home; not home if it is away and others have one, because its failure would be the
+        answer."""
 
         async def has_person(front: Front | None) -> bool | None:
             if front is None:
