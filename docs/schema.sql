@@ -58,7 +58,7 @@ CREATE TABLE account (
 CREATE INDEX account_created ON account USING btree (created_at, account_id);
 CREATE INDEX account_document ON account USING btree (document, account_id);
 CREATE INDEX account_kyc ON account USING btree (kyc, created_at, account_id);
-CREATE INDEX account_name ON account USING btree (lower(name) text_pattern_ops, account_id);
+CREATE INDEX account_name ON account USING btree (folded(name) text_pattern_ops, account_id);
 
 CREATE TABLE account_clock (
     account_id uuid NOT NULL,
@@ -1834,6 +1834,15 @@ BEGIN
     END LOOP;
     RETURN told;
 END $function$
+;
+
+CREATE OR REPLACE FUNCTION folded(name text)
+ RETURNS text
+ LANGUAGE sql
+ IMMUTABLE PARALLEL SAFE STRICT
+AS $function$
+    SELECT regexp_replace(normalize(lower(name), NFKD), '[\u0300-\u036f]', '', 'g')
+$function$
 ;
 
 CREATE OR REPLACE FUNCTION instant_of_id(id uuid)

@@ -251,15 +251,19 @@ class CellRouter:
                         await each.changed.wait()
 
     async def _watch(self, pool: Pool) -> None:
+        failures = 0
         while True:
             moving = any(each.next is not None for each in self._cells.values())
             await asyncio.sleep(_POLL_MOVING_S if moving else _POLL_S)
             try:
                 await self._read_directory(pool)
+                failures = 0
             except DB_UNAVAILABLE:
                 pass  # while home is away, the directory read last stays
             except Exception:  # one failed reading must not end the watch, nor close any cell
-                _log.exception("directory_not_read")
+                failures += 1
+                if failures & (failures - 1) == 0:  # the 1st, 2nd, 4th, 8th ...: it is read each second
+                    _log.exception("directory_not_read", failures=failures)
 
     async def _read_directory(self, pool: Pool) -> None:
         async with session(pool) as conn:
@@ -367,10 +371,11 @@ class CellRouter:
                 await asyncio.wait_for(served.changed.wait(), left_s)
 
     async def _cells_with_email(self, email: str) -> tuple[list[int], bool]:
-        """The cells that have a person with this e-mail, home last; and whether a cell could not be asked."""
+        """The cells in which to try this e-mail, and whether a cell could not be asked. They are those that have a
+        person with it, and last home; not home if it is away and others have one, because its failure would be the
+        answer."""
 
-        async def has_person(served: ServedCell) -> bool | None:
-            front = served.answering.front
+        async def has_person(front: Front | None) -> bool | None:
             if front is None:
                 return None
             try:
@@ -379,8 +384,8 @@ class CellRouter:
             except DB_UNAVAILABLE:
                 return None
 
-        others = list(self._cells.items())
+        fronts = [*self._other_fronts(), (HOME, self._home)]
         async with self._email_searches:
-            answers = await asyncio.gather(*(has_person(served) for _, served in others))
-        found = [number for (number, _), is_known in zip(others, answers, strict=True) if is_known]
-        return [*found, HOME], None in answers
+            answers = await asyncio.gather(*(has_person(front) for _, front in fronts))
+        found = [number for (number, _), is_known in zip(fronts, answers, strict=True) if is_known and number != HOME]
+        return found if found and answers[-1] is None else [*found, HOME], None in answers

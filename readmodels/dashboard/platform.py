@@ -132,8 +132,7 @@ async def search_merchants(conn: Connection, text: str) -> list[MerchantRow]:
         merchants = await _find_of_document(conn, document=digits, limit=FOUND_MAX)
         if merchants:
             return merchants
-    prefix = text.lower()
-    return await _find_named(conn, low=prefix, high=prefix + "\U0010ffff", limit=FOUND_MAX)
+    return await _find_named(conn, prefix=text, limit=FOUND_MAX)
 
 
 async def kyc_counts(conn: Connection, states: Sequence[str]) -> list[KycCount]:

@@ -248,6 +248,8 @@ class ContentStream:
 _BEGIN_MARK = b"/P <</MCID %d>> BDC\n"
 _END_MARK = b"EMC\n"
 _DARK_RUN = re.compile(b"\x01+")
+_WITHOUT_A_SHAPE = ("Mn", "Cf")
+"""The Unicode categories of accents, joiners and marks of direction."""
 _STAMP_COLOUR = b"0.63 0.16 0.14"  # red, dark enough to be read on a black-and-white copy
 _COS, _SIN = cos(radians(8)), sin(radians(8))
 
@@ -268,7 +270,7 @@ def _transliterate(text: str) -> bytes:
             encoded += sign.encode("cp1252")
         except UnicodeEncodeError:
             plain = unicodedata.normalize("NFKD", sign).encode("ascii", "ignore")
-            encoded += plain or (b"" if unicodedata.combining(sign) else b"?")
+            encoded += plain or (b"" if unicodedata.category(sign) in _WITHOUT_A_SHAPE else b"?")
     return bytes(encoded)
 
 

@@ -10,6 +10,7 @@ from commands.merchants.kyc import NEEDED, NEXT, Kyc, decide_kyc
 from commands.merchants.refund_exemption import BOUND, FREED, end_refund_exemption, exempt_refunds
 from commands.merchants.registration_review import NOTE_MAX
 from commands.money.fees import fee_texts, own_terms
+from commands.webhooks.address import host_of
 from domain.brazilian import amount
 from domain.errors import Code, Refused
 from domain.merchants.fees import FeeTerms
@@ -121,6 +122,7 @@ async def merchant_view(
     default = request.settings.fees
     values = {
         "merchant": merchant,
+        "webhook_host": host_of(merchant.webhook_url) if merchant.webhook_url else "",
         "company": company,
         "rate": (request.settings.rate_per_s, request.settings.rate_burst),
         "people": people,

@@ -8,6 +8,7 @@ import asyncio
 from typing import Final
 
 import structlog
+from asyncpg import PostgresError
 
 from commands.merchants.partner_copy import copy_partners
 from commands.money.partner_shares import find_shares_to_send, has_shares_to_send, mark_sent, receive_shares
@@ -106,7 +107,7 @@ async def _send_to_cell(context: Context, number: int, url: str) -> int:
                 received_ids = await receive_shares(cell_conn, shares, sender=context.settings.cell, cell=number)
             finally:
                 cell_conn.terminate()
-    except DB_UNAVAILABLE as error:
+    except (*DB_UNAVAILABLE, PostgresError) as error:  # that it refuses concerns no other cell either
         _log.warning("shares_not_sent", cell=number, shares=len(shares), error=type(error).__name__)
         return 0
     if len(received_ids) < len(shares):

@@ -66,7 +66,12 @@ CREATE TABLE merchant_logo (
 );
 -- Not unique: two merchants may have one logo.
 CREATE INDEX merchant_logo_digest ON merchant_logo (digest);
-CREATE INDEX account_name ON account (lower(name) text_pattern_ops, account_id);
+
+-- A name without capitals and accents, by which it is found however somebody types it.
+CREATE FUNCTION folded(name text) RETURNS text LANGUAGE sql IMMUTABLE STRICT PARALLEL SAFE AS $$
+    SELECT regexp_replace(normalize(lower(name), NFKD), '[\u0300-\u036f]', '', 'g')
+$$;
+CREATE INDEX account_name ON account (folded(name) text_pattern_ops, account_id);
 CREATE INDEX account_document ON account (document, account_id);
 
 -- Tells the planner how few distinct values the columns for account, mode, state and the like have in tables never

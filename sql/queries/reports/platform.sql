@@ -9,10 +9,11 @@ WHERE (created_at, account_id) {<} (:at, :id)
 ORDER BY created_at {DESC}, account_id {DESC} LIMIT :limit;
 
 -- name: merchants_named
--- Index account_name: names with this prefix, ignoring case. The bounds are parameters because LIKE with a parameter as
--- its pattern cannot use the index.
+-- Index account_name: names with this prefix, ignoring case and accents. The bounds are computed because LIKE with a
+-- parameter as its pattern cannot use the index.
 SELECT created_at AS at, account_id AS id, name, document, kyc, address FROM account
-WHERE lower(name) ~>=~ :low AND lower(name) ~<~ :high ORDER BY lower(name) USING ~<~, account_id LIMIT :limit;
+WHERE folded(name) ~>=~ folded(:prefix) AND folded(name) ~<~ (folded(:prefix) || chr(1114111))
+ORDER BY folded(name) USING ~<~, account_id LIMIT :limit;
 
 -- name: merchants_of_document
 -- Index account_document.
@@ -28,7 +29,7 @@ SELECT created_at AS at, account_id AS id, name, document, kyc, address FROM acc
 
 -- name: merchant_names
 -- Names to choose from, in the order of the index account_name.
-SELECT name FROM account ORDER BY lower(name) USING ~<~, account_id LIMIT :limit;
+SELECT name FROM account ORDER BY folded(name) USING ~<~, account_id LIMIT :limit;
 
 -- name: merchant
 -- One merchant, with the production balance.

@@ -9,11 +9,13 @@ from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
 from datetime import UTC, datetime
 from typing import Any
+from urllib.parse import urlsplit
 from uuid import UUID
 
 import pytest
 import pytest_asyncio
 from msgspec.structs import replace
+from structlog.testing import capture_logs
 
 from commands.bank_orders.boleto_orders import find_terms
 from commands.merchants.integrators import create_integrator, set_integrator
@@ -235,6 +237,7 @@ from runtime.postgres import open_pool
 from runtime.seal import Seal
 from tests.support.banking import SECRET_KEY, worker_context
 from msgspec.structs import replace
+from structlog.testing import capture_logs
 
 async def die(*_: object, **__: object) -> None:
     os.kill(os.getpid(), signal.SIGKILL)
@@ -309,7 +312,7 @@ async def test_a_cell_takes_no_share_for_a_partner_of_another_cell(all_cells: Pa
     assert await all_cells.post_and_list_shares(BELA, partner) == [100]
 
 
-async def test_shares_for_an_unreachable_cell_wait_while_others_are_settled(servers: Any) -> None:
+async def test_shares_for_a_cell_that_refuses_or_is_away_wait_while_others_are_settled(servers: Any) -> None:
     with second_server() as second:
         async with AsyncExitStack() as stack:
             cells = await stack.enter_async_context(open_cells(servers, second))
@@ -318,10 +321,19 @@ async def test_shares_for_an_unreachable_cell_wait_while_others_are_settled(serv
             there, away = await whole.partner(HOME), await whole.partner(BELA)
             for partner in (there, away):
                 await whole.paid(ALA, 1_000, partner.integrador_code)
-            second.stop()
-            assert await whole.send(ALA) == 1
+            owner = await connect(second.dsn)
+            role = urlsplit(cells.urls[BELA]).username
+            await owner.execute(f'ALTER ROLE "{role}" NOLOGIN')
+            with capture_logs() as said:
+                assert await whole.send(ALA) == 1
+            assert {each["cell"] for each in said if each["event"] == "shares_not_sent"} == {BELA}
             assert await whole.waiting(ALA) == 1
             assert await whole.post_and_list_shares(HOME, there) == [100]
+            await owner.execute(f'ALTER ROLE "{role}" LOGIN')
+            await owner.close()
+            second.stop()
+            assert await whole.send(ALA) == 0
+            assert await whole.waiting(ALA) == 1
             second.restart()
             conn = await connect(cells.urls[BELA])
             await conn.close()

@@ -11,6 +11,7 @@ from uuid import UUID
 from litestar.response import Response
 from msgspec.structs import replace
 
+from domain.payer import folded
 from readmodels.dashboard.platform import FOUND_MAX, MerchantFilters, MerchantRow, merchant_page
 from readmodels.filters import read_choice, read_text
 from readmodels.page import SortOrder, TimePosition, merged
@@ -58,7 +59,7 @@ async def _show_all_cells(request: PageRequest, query: ListQuery) -> Response[An
             return merged(pages, order, PAGE)
         # A search has no further pages: the results of all cells are shown together, ordered by name.
         shown["more"] = any(len(rows) == FOUND_MAX for rows, _ in pages)
-        return sorted((row for rows, _ in pages for row in rows), key=lambda row: (row.name.lower(), row.id)), None
+        return sorted((row for rows, _ in pages for row in rows), key=lambda row: (folded(row.name), row.id)), None
 
     walked = await walk(request, query, _ALL_CELLS, filters, TimePosition, fetch, LIST.at, order=filters.order)
     return request.show("plataforma/merchants.html", {**shown, "walked": walked})
