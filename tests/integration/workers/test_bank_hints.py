@@ -119,6 +119,12 @@ async def test_a_callback_makes_the_worker_book_the_payment_the_bank_confirms(
     assert await context.pool.fetchval(kept, payment["end_to_end_id"]) == 0, (
         "a checked hint about a PIX is deleted, not kept in bank_hint_done"
     )
+    # A callback about another payment of the charge waits until the bank shows that payment.
+    later = {"end_to_end_id": f"E{new_id().hex[:31]}", "txid": charge_id.hex}
+    assert await hint(context, later) == 1
+    await check_hints_now(context)
+    assert await attempts_of(context.pool, later["end_to_end_id"]) == 1
+    await context.pool.execute("DELETE FROM bank_hint WHERE about = $1", later["end_to_end_id"])
 
 
 async def test_repeated_and_concurrent_callbacks_book_one_payment(
