@@ -215,7 +215,7 @@ UNCOMPUTED: Final = inline("tipo", "valor") + '<row><c t="inlineStr"><is><t>pix<
         (xlsx(PIX, more={"xl/media/a.xml": b" " * (workbook.UNPACKED_MAX + 1)}), "grande demais por dentro"),
         (xlsx(PIX, more={f"xl/media/{at}.png": b"x" for at in range(workbook.PARTS_MAX)}), "grande demais"),
         (xlsx('<row><c t="inlineStr"><is><t>tipo</t></is></c></row><row r="999999999"><c><v>1</v></c></row>'),
-         f"passa de 20.000 linhas"),
+         "passa de 20.000 linhas"),
         (xlsx('<row><c r="XFD1"><v>1</v></c></row>'), "está vazia"),
         (xlsx('<row><c r="AO1"><v>1</v></c></row>'), f"mais de {workbook.COLUMNS_MAX} colunas"),
         (xlsx(inline("tipo", "valor") + '<row><c t="inlineStr"><is><t>pix</t></is></c><c t="e"><v>#REF!</v></c>'
@@ -226,7 +226,7 @@ UNCOMPUTED: Final = inline("tipo", "valor") + '<row><c t="inlineStr"><is><t>pix<
         (xlsx(PIX, more=sheet_at("worksheets/sheet1.xml", prefixed(UNCOMPUTED))), "fórmula sem resultado na linha 2"),
         (xlsx('<row><c t="s"><v>7</v></c></row>'), "não pôde ser lido"),
         (xlsx('<row><c t="s"><v>0</v></c></row>', shared=f"<si><t>{'é' * (workbook.TEXT_MAX + 1)}</t></si>"),
-         f"A célula A1 tem mais de 4.096 caracteres"),
+         "A célula A1 tem mais de 4.096 caracteres"),
         (workbook_by_openpyxl(("tipo", "valor"), ("pix", 10), formats={"B2": "0" * (workbook.FORMAT_MAX + 1)}),
          "não pôde ser lido"),
         (xlsx(""), "está vazia"),

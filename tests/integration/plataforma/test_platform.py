@@ -215,9 +215,9 @@ async def test_merchants_are_found_by_id_document_beginning_of_the_name_or_a_per
     assert [each and (each.balance_cents, each.webhook_url) for each in found] == [
         (5_00, None), (7_00, "https://outra.example/w?key=s3cret"),
     ]  # fmt: skip
-    page = await staff.opened(f"/plataforma/lojas/{other.account_id}")
-    assert "https://outra.example" in page.text
-    assert "s3cret" not in page.html, "path and query may hold a secret of the merchant's"
+    seen = await staff.opened(f"/plataforma/lojas/{other.account_id}")
+    assert "https://outra.example" in seen.text
+    assert "s3cret" not in seen.html, "path and query may hold a secret of the merchant's"
 
 
 async def test_a_list_longer_than_a_page_is_paged_to_its_end_and_back(pool: Pool, staff: Person) -> None:

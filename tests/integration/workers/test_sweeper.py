@@ -45,8 +45,7 @@ async def test_a_sweeper_skips_charges_that_another_sweeper_is_expiring(own_pool
 
 async def test_a_worker_whose_clock_is_ahead_expires_no_charge_that_can_still_be_paid(own_pool: Pool) -> None:
     account_id = await make_account(own_pool)
-    locations = [Location(secrets.randbits(60), f"pix.example.com/{secrets.token_hex(16)}")]
-    (charge_id,) = await make_charges(own_pool, account_id, locations, test=False)
+    (charge_id,) = await make_charges(own_pool, account_id, new_locations(1), test=False)
     worker: Any = SimpleNamespace(
         pool=own_pool, now=lambda: datetime.now(UTC) + timedelta(days=1), jobs=SimpleNamespace(wake=print)
     )
