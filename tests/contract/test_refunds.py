@@ -499,7 +499,9 @@ async def test_a_boleto_paid_by_pix_without_a_usable_end_to_end_id_needs_a_desti
     assert (await env.ask(charge_id)).code() == "REFUND_DESTINATION_REQUIRED"
     old = await env.boleto(rail="pix", pix=True, days_ago=100)  # the API Pix returns payments for 90 days only
     assert (await env.ask(old)).code() == "REFUND_DESTINATION_REQUIRED"
-    assert (await env.ask(old, {"destination": DESTINATION})).status == 201
+    asked = await env.ask(old, {"destination": DESTINATION})
+    # The refund is a PIX of its own; that of the payment would hide it from the owners' mails about payouts.
+    assert (asked.status, asked.json()["end_to_end_id"]) == (201, None)
 
 
 async def test_a_refund_to_a_document_other_than_the_payers_is_refused(env: Environment) -> None:

@@ -10,6 +10,7 @@ from uuid import UUID
 
 import asyncpg
 import pytest
+from msgspec import structs
 
 from banks.banco_do_brasil.nosso_numero import number_at_bank
 from banks.protocol import Done
@@ -140,6 +141,10 @@ async def test_what_only_the_bank_knows_is_booked_once_or_reported_before_payout
         await bank.bank.transfers.return_pix(lost)
         gone = Transfer(id=new_id().hex, pix_key=str(account_id), document="12345678000190", amount_cents=700)
         await bank.bank.transfers.send_pix(gone)
+        # Another one is listed as not carried out: no money has left.
+        undone = structs.replace(gone, id=new_id().hex)
+        await bank.bank.transfers.send_pix(undone)
+        await bank.pool.execute("UPDATE simulated_transfer SET fails = true WHERE id = $1", undone.id)
         await move_money_of_cell(7, bank)
 
         async with open_drill(servers, url, bank) as restored:

@@ -31,6 +31,7 @@ from tests.support.banking import (
 )
 from tests.support.listening import listening
 from workers.context import Context
+from workers.incoming.boleto_payments import find_reported
 from workers.incoming.hints import ATTEMPTS_MAX, HINTS_KEPT, drain_pix_hints
 from workers.incoming.reconciler import reconcile
 from workers.orders.pix import PixOrderWorker
@@ -174,6 +175,18 @@ async def test_a_forged_callback_books_nothing_and_does_not_hide_a_true_one(
     assert await hint(context, forged) == 1
     await check_hints_now(context)
     assert await status_of(context.pool, charge_id) == "paid"
+
+
+async def test_a_callback_that_was_confirmed_before_reports_no_further_payment_of_a_boleto(conn: Any) -> None:
+    """Otherwise one payment of twice the amount would be booked as two."""
+    await conn.execute(
+        "INSERT INTO bank_hint (bank, about, txid, received_at, due_at)"
+        " SELECT bank, 'boleto:17/' || n, '17', now(), now()"
+        " FROM (VALUES ('001', 1), ('001', 2), ('999', 3)) AS h (bank, n)"
+    )
+    await conn.execute("INSERT INTO bank_hint_done (bank, about, confirmed_at) VALUES ('001', 'boleto:17/1', now())")
+    (reported,) = await find_reported(conn, bank=BANK, numbers=["17", "18"])
+    assert (reported.number, reported.payments) == ("17", 1)
 
 
 async def test_checks_that_the_bank_does_not_answer_use_up_no_attempt_of_a_hint(

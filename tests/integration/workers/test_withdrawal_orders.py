@@ -383,6 +383,7 @@ async def test_a_failed_withdrawal_that_the_bank_sent_after_all_is_found_and_deb
     assert await env.status(withdrawal_id) == ("succeeded", None)
     assert (await env.found(withdrawal_id)).end_to_end_id is not None
     assert await env.balance() == 10_000 - 1000 - 50
+    assert await book_sent(env.context, BANK, [structs.replace(listed, status="done")]) == 0, "it is booked by now"
     assert await env.events() == ["withdrawal.failed", "withdrawal.succeeded"]
     assert await env.is_missed(withdrawal_id)
     assert not await env.is_missed(withdrawal_id, listed=True)
